@@ -164,6 +164,32 @@ def test_outputs_that_no_element_of_the_kernel_reaches(isa, geometry, rng):
             problem.check()
             pixels = rng.normal(0, 9, problem.expected().shape).astype(np.float32)
             problem.but(ops=(Sum(0.25), Binary(pixels, "add"))).check()
+            channels = pixels.reshape(-1)[: pixels.shape[layout.index("c")]].reshape(
+                [-1 if c == "c" else 1 for c in layout]
+            )
+            problem.but(ops=(ReLU(), Binary(channels, "mul")), old=None).check()
+            problem = problem.but(ops=(), old=None)
+            layer, expected = problem.layer(), problem.expected()
+            wide = np.zeros([2 * length for length in expected.shape], dst_dtype)
+            for out in (wide[(slice(None, None, 2),) * wide.ndim], wide[(slice(None, None, -2),) * wide.ndim],
+                        np.zeros(expected.shape[::-1], dst_dtype).T):  # fmt: skip
+                layer(problem.src, out=out)
+                assert_same_bits(np.ascontiguousarray(out), expected)
+
+
+@pytest.mark.parametrize("oc", [6, 17, 64])
+def test_neighbouring_outputs_with_equal_windows(isa, oc, rng):
+    """One product computes them, however many channels they have; the last outputs of a line may be cropped."""
+    for number, (stride, kernel, dilation, padding, extra) in enumerate(
+        product((3, 5), (2, 3, 6), (1, 2), (0, (1, 3), (2, 0)), (0, 1))
+    ):
+        padding = [padding] * (1 + number % 2)
+        random_convolution(
+            rng, (3, 7)[-len(padding):], (kernel,) * len(padding), 4 + number % 5, oc, n=2, strides=stride,
+            dilation=dilation, padding=padding, output_padding=extra, transposed=True,
+            src_dtype=SRC_DTYPES[number % 2], dst_dtype=DST_DTYPES[number % len(DST_DTYPES)],
+            zero_points=("src", "dst"), vectors=("weights", "dst"), ops=(ReLU(),),
+        ).check()  # fmt: skip
 
 
 @pytest.mark.parametrize("geometry", SPREAD, ids=str)
