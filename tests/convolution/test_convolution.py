@@ -151,6 +151,23 @@ def test_deconvolutions_to_few_channels(isa, stride, oc, rng):
             ).check()  # fmt: skip
 
 
+@pytest.mark.parametrize("oc", [1, 2, 3, 5])
+def test_windows_of_one_pixel_in_lines_with_gaps(isa, oc, rng):
+    """Neighbouring outputs of a line are computed together, whether the lines are one line or have gaps."""
+    for ic, width, dst_dtype in product((1, 3, 20, 70), (24, 25), (np.uint8, np.float32)):
+        problem = random_convolution(rng, (12, width), (1, 1), ic, oc, n=2, dst_dtype=dst_dtype, vectors=("weights",))
+        layer, expected = problem.layer(), problem.expected()
+        src, out = (
+            np.zeros((2, 12, width + 3, c), dtype)[:, :, 1:-2] for c, dtype in ((ic, np.uint8), (oc, dst_dtype))
+        )
+        src[...] = problem.src
+        for given in (problem.src, src):
+            assert_same_bits(layer(given), expected)
+            out[...] = 0
+            layer(given, out=out)
+            assert_same_bits(np.ascontiguousarray(out), expected)
+
+
 @pytest.mark.parametrize("geometry", SPREAD, ids=str)
 def test_outputs_that_no_element_of_the_kernel_reaches(isa, geometry, rng):
     size, kernel, strides, padding, dilation = geometry
