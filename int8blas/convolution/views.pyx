@@ -4,8 +4,9 @@ A few output channels fill only a small part of a panel, and gathering windows m
 several neighbouring outputs of a line become the channels of one output (folding). These outputs share the union of
 their windows. B then is a banded matrix: for each of these outputs it has the weights at the place of the output's
 window in the union, and zeros elsewhere. Columns that a dilated window skips have zeros too. So the taps of the union
-are contiguous, and the strategy "lines" can take it. If windows are single pixels, all images make one long line. The
-union of neighbouring windows is then a segment of this line, which the product reads in place.
+are contiguous, and the strategy "lines" can take it. If windows are single pixels, the union of neighbouring windows is
+a segment of a line of the image, which the product reads in place. If all pixels are evenly spaced, all images make one
+long line.
 
 With many output channels, a dilated convolution is computed as several convolutions without gaps. Each of these
 convolutions takes the columns of the image whose numbers have one remainder modulo the dilation.
@@ -60,7 +61,7 @@ cdef enum:
 
 
 # The forms of images. TURNED: height and width are swapped. APART: the columns with one remainder modulo the dilation.
-# FOLDED: neighbouring outputs of a line are folded. FLAT: all images are one line, whose outputs are folded. MERGED:
+# FOLDED: neighbouring outputs of a line are folded. FLAT: the same, for windows of one pixel, read in place. MERGED:
 # the images are unchanged, and some channels share a product. GROUPED: the images are unchanged, and the
 # kernel for small groups reads them.
 cdef enum:
@@ -222,8 +223,8 @@ cdef bint is_pixel(const i8_image *window) noexcept:
 
 
 cdef bint flatten(const i8_image *window, Images *src, Images *dst) noexcept:
-    """Return whether windows of one pixel need no padding, and the pixels of a line of the source have no gaps. If all
-    pixels of source and destination are evenly spaced, make one line of all images."""
+    """Make one line of all images if all pixels of source and destination are evenly spaced. Return whether windows of
+    one pixel need no padding, and the pixels are one line or the lines of the source have no gaps between pixels."""
     cdef int64_t line, pixels = 1
     cdef ptrdiff_t line_step
     cdef int d
@@ -232,14 +233,15 @@ cdef bint flatten(const i8_image *window, Images *src, Images *dst) noexcept:
             return False
     for d in range(4):
         pixels *= dst.size[d]
-    if src.steps[4] != 1 or src.steps[3] != src.size[4] or src.size[4] != window.channels:
+    if src.steps[4] != 1 or src.size[4] != window.channels:
         return False
     if (is_even(src.size, src.steps, 0, &line, &line_step) and line == 0
             and is_even(dst.size, dst.steps, 0, &line, &line_step) and line == 0):
         for d in range(3):
             src.size[d] = dst.size[d] = 1
         src.size[3] = dst.size[3] = pixels
-    return True
+        return True
+    return src.steps[3] == src.size[4]
 
 
 cdef inline double steps_of(const i8_image *m, int64_t outputs, int64_t fold, int64_t columns, bint flat) noexcept:
@@ -412,7 +414,7 @@ cdef list views_of(Filters filters, Bound bound, const Images *src, const Images
         folds = filters.groups == 1 and takes_folded(filters, bound, &part)
         if folds and is_pixel(window):
             folds = flat = flatten(window, &source, &part) and not (
-                part.size[3] == part.size[0] * part.size[1] * part.size[2] * part.size[3]
+                part.size[0] == part.size[1] == part.size[2] == 1
                 and filters.packed._k > FOLDED_DOT_K and is_dot_k(filters.packed._k, filters.outputs))
         fold = fold_of(filters, &part, flat, folds)
     if fold > 0:

@@ -168,6 +168,22 @@ def test_windows_of_one_pixel_in_lines_with_gaps(isa, oc, rng):
             assert_same_bits(np.ascontiguousarray(out), expected)
 
 
+@pytest.mark.parametrize("depth", [2, 3])
+def test_windows_of_several_planes_with_a_dilation_of_lines(isa, depth, rng):
+    """The copy of the image has runs of lines of all planes side by side."""
+    for number, (lines, dilation, stride, padding) in enumerate(product((2, 3), (2, 3), (1, 2, 3), (0, 3))):
+        ic, oc, groups = ((3, 16, 1), (6, 5, 1), (33, 40, 1), (8, 40, 2))[number % 4]
+        for columns in (1, 2):
+            random_convolution(
+                rng, (depth + 2, 11, 40), (depth, lines, 3), ic, oc, n=2, groups=groups, layout=LAYOUTS[3][number % 2],
+                strides=(1, stride, 1 + number % 2), padding=padding, dilation=(1 + number % 2, dilation, columns),
+                src_dtype=SRC_DTYPES[number % 2], dst_dtype=DST_DTYPES[number % len(DST_DTYPES)],
+            ).check()  # fmt: skip
+    random_convolution(rng, (depth, 150, 90), (depth, 3, 3), 40, 16, dilation=(1, 2, 2), padding=(0, 2, 2)).check()
+    layer = random_convolution(rng, (depth, 20, 20), (depth, 2, 2), 3, 16, dilation=2 if depth == 1 else (1, 2, 2))
+    assert int8blas.explain(layer.src, layer.layer()).path == "lines"
+
+
 @pytest.mark.parametrize("geometry", SPREAD, ids=str)
 def test_outputs_that_no_element_of_the_kernel_reaches(isa, geometry, rng):
     size, kernel, strides, padding, dilation = geometry
