@@ -8,9 +8,12 @@ There are 1 to 3 spatial dimensions. All outputs o for which o + before has the 
 same elements k of the kernel. These outputs form a phase, which is a convolution without strides. So no zeros are
 inserted and multiplied. If a stride is larger than the kernel, the sums of the outputs between the phases are empty.
 
-With few output channels, one convolution computes all phases of a line. Its output channels are the channels of several
-neighbouring outputs. Its window is the union of the windows of these outputs. Taps outside of an output's own window
-have weights of 0.
+One convolution computes neighbouring phases of a line whose windows are equal. Its output channels are the channels of
+several neighbouring outputs. With few output channels, one convolution computes all phases of a line. Its window then
+is the union of the windows of these outputs. Taps outside of an output's own window have weights of 0.
+
+Outputs with empty sums are equal, unless a post-op reads a value for each output. So the layer computes one pixel of
+these outputs, and copies it.
 """
 
 from itertools import product
@@ -18,18 +21,25 @@ from math import gcd, prod
 from sys import maxsize
 
 from libc.stdint cimport int64_t
+from libc.string cimport memcpy
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
-from int8blas.convolution.filters cimport Filters, Images
+from int8blas.convolution.filters cimport Filling, Filters, Images, fill_lines, is_empty
 from int8blas.convolution.layer cimport ConvolutionLayer, Phase
 from int8blas.convolution.views cimport takes_folded
 from int8blas.core.file import register
 from int8blas.core.kernels cimport I8_PANEL
+from int8blas.core.memory cimport acquire, release
 from int8blas.core.spatial import halves, per_dimension
+from int8blas.core.threads cimport GIL_BYTES, THREAD_BYTES, run_work
 from int8blas.stage.output_stage cimport Bound
 
 cnp.import_array()
+
+cdef enum:
+    # The bytes of the repeated pixel that are copied at once. The repeated pixel stays in the L1 cache.
+    PATTERN_BYTES = 1024
 
 
 def _phases(kernel, stride, dilation, before):
@@ -100,13 +110,13 @@ cdef class Deconvolution(ConvolutionLayer):
     cdef object _output_padding
     cdef list _dimensions       # phases of each dimension
     cdef Filters _nothing       # filters for outputs that no tap reaches, or None
-    cdef list _folded           # the phases of lines with folded outputs, or None before their first use
+    cdef dict _folded           # {outputs in the last, incomplete period of a line: phases with folded outputs}
 
     def __init__(self, weights, bias=None, *, strides=1, padding=0, output_padding=0, dilation=1, groups=1, layout=None,
                  src_dtype, dst_dtype, attributes=None, scales=None, zero_points=None, dynamic=None,
                  dynamic_dtype="int8", numerics="exact"):
         """Create the layer; the docstring of the class has the parameters."""
-        self._output_padding = output_padding
+        self._output_padding, self._folded = output_padding, {}
         ConvolutionLayer.__init__(
             self, weights, bias, strides=strides, padding=padding, dilation=dilation, groups=groups, layout=layout,
             src_dtype=src_dtype, dst_dtype=dst_dtype, attributes=attributes, scales=scales, zero_points=zero_points,
@@ -160,50 +170,110 @@ cdef class Deconvolution(ConvolutionLayer):
         absent = 3 - self._spatial
         return Phase(filters, taps, (0,) * absent + first, (1,) * absent + steps, filters is not self._nothing)
 
-    cdef list fold_phases(self):
-        """Return phases that fold neighbouring outputs of a line. The fold is the stride along the line."""
+    cdef list neighbours(self, int64_t rest):
+        """Return the ranges of phases of a line that one convolution computes. A line of the destination has `rest`
+        outputs in its last, incomplete period."""
+        inner, ranges, previous = self._dimensions[-1], [], None
+        if (rest == 0 and self._nothing is None and len(inner) * self._shape[1] <= I8_PANEL
+                and self.dilation[self._spatial - 1] == 1):
+            return [(0, len(inner))]
+        for r, (first, taps, gap, before) in enumerate(inner):
+            # Phases from `rest` on have one output less.
+            if previous == (first - 1, len(taps), gap, before) and first != rest:
+                ranges[-1] = (ranges[-1][0], r + 1)
+            else:
+                ranges.append((r, r + 1))
+            previous = first, len(taps), gap, before
+        return ranges
+
+    cdef list fold_phases(self, int64_t rest):
+        """Return phases that fold neighbouring outputs of a line."""
         cdef Phase phase
         cdef list folded = []
         *outer, inner = self._dimensions
-        fold, left = len(inner), max([before for *_, before in inner])
-        width = left + max([len(taps) - before for _, taps, _, before in inner])
-        for i, others in enumerate(product(*outer)):
-            banded = None
-            for r, (_, taps, _, before) in enumerate(inner):
-                phase = self._phases[i * fold + r]
-                weights = phase.filters.unpacked()
-                if banded is None:
-                    banded = np.zeros((1, fold, *weights.shape[1:-1], width), np.int8)
-                banded[:, r, ..., left - before:left - before + len(taps)] = weights
-            first, taps, gaps, before = zip(*others) if others else ((),) * 4
-            filters = self.make_filters((1, fold * self._shape[1], self._shape[2], *map(len, taps), width),
-                                        (1,) * self._spatial, (*gaps, 1), (*before, left), None, True)
-            filters.pack_weights(banded)
-            phase = self.phase_of(filters, None, (*first, 0), (*self.strides[:-1], 1))
-            phase.fold = fold
+        for (i, others), (start, end) in product(enumerate(product(*outer)), self.neighbours(rest)):
+            phases = self._phases[i * len(inner) + start:i * len(inner) + end]
+            phase, fold = phases[0], end - start
+            if fold > 1:
+                left = max([before for *_, before in inner[start:end]])
+                width = left + max([len(taps) - before for _, taps, _, before in inner[start:end]])
+                banded = np.zeros((1, fold, *phase.filters.unpacked().shape[1:-1], width), np.int8)
+                for r, (_, taps, _, before) in enumerate(inner[start:end]):
+                    phase = phases[r]
+                    banded[:, r, ..., left - before:left - before + len(taps)] = phase.filters.unpacked()
+                first, taps, gaps, before = zip(*others, inner[start])
+                shape = (1, fold * self._shape[1], self._shape[2], *map(len, taps[:-1]), width)
+                filters = self.make_filters(shape, (1,) * self._spatial, gaps, (*before[:-1], left), None, True)
+                filters.pack_weights(banded)
+                phase = self.phase_of(filters, None, first, self.strides)
+                phase.fold = fold
             folded.append(phase)
         return folded
 
+    cdef bint fills(self, Bound bound) except -1:
+        return self._nothing is not None and not self._layer.has_sum and not bound.reads_pixels()
+
+    cdef int fill_rest(self, const Images *source, const Images *whole, Bound bound) except -1:
+        cdef Filling j
+        cdef Images pixel = whole[0], seen
+        cdef Phase phase = self.phase_of(self._nothing, None, (0,) * self._spatial, (1,) * self._spatial)
+        cdef cnp.ndarray firsts
+        cdef int64_t itemsize = self.dst_dtype.itemsize, block, i
+        cdef bint joined = whole.steps[4] == itemsize
+        cdef int d
+        cdef list owners = []
+        if is_empty(whole) or whole.size[4] == 0:
+            return 0
+        j.dst = whole[0]
+        j.blocks, j.bytes = 1 if joined else whole.size[4], itemsize * (whole.size[4] if joined else 1)
+        j.repeats = max(<int64_t>1, min(whole.size[3], PATTERN_BYTES // j.bytes))
+        found = [[0]] * (3 - self._spatial) + [[first for first, *_ in phases] for phases in self._dimensions]
+        for d in range(3):
+            firsts = np.array(found[d], np.int64)
+            owners.append(firsts)
+            j.reached[d], j.firsts[d] = cnp.PyArray_DIM(firsts, 0), <const int64_t *>cnp.PyArray_DATA(firsts)
+            j.strides[d] = 1 if d < 3 - self._spatial else self.strides[d - 3 + self._spatial]
+        j.pattern = <char *>acquire(j.blocks * j.repeats * j.bytes)
+        if j.pattern is NULL:
+            raise MemoryError(f"{self._name}: no memory for the workspace")
+        try:
+            pixel.data = j.pattern
+            for d in range(4):
+                pixel.size[d], pixel.steps[d] = 1, whole.size[4] * itemsize
+            pixel.steps[4] = itemsize if joined else j.repeats * itemsize
+            seen = phase.seen(source, &pixel)
+            self._nothing.run(bound, &seen, &pixel, self._flip, False, self._name)
+            for block in range(j.blocks):
+                for i in range(1, j.repeats):
+                    memcpy(j.pattern + (block * j.repeats + i) * j.bytes, j.pattern + block * j.repeats * j.bytes,
+                           j.bytes)
+            run_work(fill_lines, &j, whole.size[0] * whole.size[1] * whole.size[2],
+                     <double>whole.size[0] * whole.size[1] * whole.size[2] * whole.size[3] * whole.size[4] * itemsize,
+                     THREAD_BYTES, GIL_BYTES)
+        finally:
+            release(j.pattern)
+        return 0
+
     cdef list phases_in(self, const Images *whole, Bound bound):
-        """Return the phases with taps, and after them the phases for outputs that no tap reaches.
+        """Return the phases with taps. If `fill_rest` does not compute the outputs that no tap reaches, phases for
+        these outputs follow.
 
         A phase without taps has the outputs that taps reach in all dimensions before some dimension d, but not in
         dimension d.
         """
-        cdef int64_t size
+        cdef int64_t size, rest = whole.size[3] % <int64_t>self.strides[self._spatial - 1]
         cdef int d, behind
-        cdef int64_t fold = self.strides[self._spatial - 1]
         cdef Phase one = self._phases[0]
-        if self._nothing is None:
-            if (fold > 1 and self.groups == 1 and one.filters.window.channels > 0 and whole.size[4] > 0
-                    and fold * whole.size[4] <= I8_PANEL and whole.size[3] % fold == 0
-                    and self.dilation[self._spatial - 1] == 1 and self._zeros is None and not self._saturating
-                    and takes_folded(one.filters, bound, whole)):
-                if self._folded is None:
-                    self._folded = self.fold_phases()
-                return self._folded
-            return self._phases
-        phases, reached = list(self._phases), [[first for first, *_ in found] for found in self._dimensions]
+        cdef list phases = self._phases
+        if (len(self._dimensions[-1]) > 1 and self.groups == 1 and one.filters.window.channels > 0
+                and whole.size[4] > 0 and self._zeros is None and not self._saturating
+                and takes_folded(one.filters, bound, whole)):
+            phases = self._folded.get(rest)
+            if phases is None:
+                phases = self._folded.setdefault(rest, self.fold_phases(rest))
+        if self._nothing is None or self.fills(bound):
+            return phases
+        phases, reached = list(phases), [[first for first, *_ in found] for found in self._dimensions]
         for d in range(self._spatial):
             size, behind = whole.size[4 - self._spatial + d], self._spatial - d - 1
             others = sorted(set(range(min(size, <int64_t>self.strides[d]))).difference(reached[d]))

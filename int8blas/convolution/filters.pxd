@@ -18,6 +18,19 @@ cdef struct Images:
     int64_t shift               # of a source: pixels by which all windows are shifted along w
 
 
+# Copies of a pixel to all outputs that no tap reaches. A block is one channel of a pixel, or all channels if they are
+# contiguous.
+cdef struct Filling:
+    Images dst
+    int64_t blocks              # blocks of a pixel
+    int64_t bytes               # bytes of a block
+    int64_t repeats             # repetitions of each block in `pattern`
+    char *pattern
+    int64_t strides[3]          # d, h, w
+    int64_t reached[3]          # the number of phases with taps in each dimension
+    const int64_t *firsts[3]    # the first outputs of these phases, in order
+
+
 # A function that runs part `part` of `parts` of an execution, in one thread. `memory` has `size` bytes for each part.
 ctypedef void (*path_fn)(const void *job, int part, int parts, char *memory, size_t size) noexcept nogil
 
@@ -63,3 +76,4 @@ cdef void set_target(int64_t *size, ptrdiff_t *steps, const Images *dst) noexcep
 cdef void lay_column(i8_image *m, int64_t *size, ptrdiff_t *steps) noexcept
 cdef bint sums_fit(int64_t k, object bias, bint has_zeros) except -1
 cdef bint is_empty(const Images *images) noexcept
+cdef int fill_lines(const void *job, int64_t part, int64_t parts) noexcept nogil

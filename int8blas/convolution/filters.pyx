@@ -7,14 +7,15 @@ window).
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uintptr_t
+from libc.string cimport memcpy
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.convolution.window_sums cimport Windows, window_sums
 from int8blas.core.arrays cimport bounds
 from int8blas.core.kernels cimport I8_GROUP, I8_PANEL, i8_image, i8_post_op, i8_stage
-from int8blas.core.memory cimport acquire, release
-from int8blas.core.split cimport ceil_div, round_up
+from int8blas.core.memory cimport LINE, acquire, release
+from int8blas.core.split cimport ceil_div, round_up, share
 from int8blas.core.threads cimport GIL_WORK, max_threads, paid_threads, run_parts
 from int8blas.core.turns cimport end_turn, keeps_gil, take_turn
 from int8blas.core.verbose cimport report, seconds, verbose
@@ -477,3 +478,52 @@ cdef ptrdiff_t pixel_step(const int64_t *size, const ptrdiff_t *steps) noexcept 
         if size[d] > 1:
             return steps[d]
     return steps[3]
+
+
+cdef void fill_run(const Filling *j, char *line, int64_t first, int64_t end) noexcept nogil:
+    """Copy the pixel to outputs [first, end) of a line."""
+    cdef ptrdiff_t step = j.dst.steps[3]
+    cdef int64_t most = j.repeats if step == j.bytes else 1, block, x, pixels
+    cdef char *dst
+    for block in range(j.blocks):
+        dst = line + block * j.dst.steps[4]
+        x = first
+        while x < end:
+            pixels = min(most, end - x)
+            memcpy(dst + x * step, j.pattern + block * j.repeats * j.bytes, pixels * j.bytes)
+            x += pixels
+
+
+cdef bint is_reached(const Filling *j, int d, int64_t x) noexcept nogil:
+    """Return whether taps reach index x of dimension d."""
+    cdef int64_t i
+    for i in range(j.reached[d]):
+        if x % j.strides[d] == j.firsts[d][i]:
+            return True
+    return False
+
+
+cdef int fill_lines(const void *job, int64_t part, int64_t parts) noexcept nogil:
+    """Fill one part of the lines."""
+    cdef const Filling *j = <const Filling *>job
+    cdef const int64_t *size = &j.dst.size[0]
+    cdef int64_t lines = size[0] * size[1] * size[2], unit, plane, period, at, i, stride = j.strides[2]
+    cdef char *line
+    for unit in range(share(lines, part, parts), share(lines, part + 1, parts)):
+        plane = unit // size[2]
+        line = (j.dst.data + plane // size[1] * j.dst.steps[0] + plane % size[1] * j.dst.steps[1]
+                + unit % size[2] * j.dst.steps[2])
+        if (not (is_reached(j, 0, plane % size[1]) and is_reached(j, 1, unit % size[2]))
+                or 0 < (stride - j.reached[2]) * j.bytes < LINE):
+            # Products overwrite outputs that taps reach. Copies to short gaps would take longer than this copy.
+            fill_run(j, line, 0, size[3])
+        elif stride > j.reached[2]:
+            period = 0
+            while period < size[3]:
+                at = 0
+                for i in range(j.reached[2]):
+                    fill_run(j, line, period + at, min(size[3], period + j.firsts[2][i]))
+                    at = j.firsts[2][i] + 1
+                fill_run(j, line, period + at, min(size[3], period + stride))
+                period += stride
+    return 0

@@ -57,6 +57,8 @@ cdef class ConvolutionLayer(QuantizedLayer):
     cdef Filters filters_of(self, Phase phase, cnp.ndarray x)
     cdef tuple packed_of(self, weights)
     cdef list phases_in(self, const Images *whole, Bound bound)
+    cdef bint fills(self, Bound bound) except -1
+    cdef int fill_rest(self, const Images *source, const Images *whole, Bound bound) except -1
     cdef list make_phases(self, tuple shape, bias)
     cdef object prepare_weights(self, weights, tuple shape, dict scales, dict zero_points)
     cdef int set_zeros(self, zeros) except -1

@@ -59,8 +59,6 @@ cdef class Phase:
                 part.data += self.first[d] * whole.steps[d + 1]
                 part.size[d + 1] = max(<int64_t>0, ceil_div(whole.size[d + 1] - self.first[d], self.steps[d]))
                 part.steps[d + 1] *= self.steps[d]
-        part.size[3] //= self.fold
-        part.steps[3] *= self.fold
         part.size[4] *= self.fold
 
     cdef Images seen(self, const Images *source, const Images *part) noexcept:
@@ -183,8 +181,17 @@ cdef class ConvolutionLayer(QuantizedLayer):
         return weights.of(1)
 
     cdef list phases_in(self, const Images *whole, Bound bound):
-        """Return phases that together write each element of a destination once. All phases have the same `fold`."""
+        """Return phases that together with `fill_rest` write each element of a destination."""
         return self._phases
+
+    cdef bint fills(self, Bound bound) except -1:
+        """Return whether `fill_rest` has outputs to compute."""
+        return False
+
+    cdef int fill_rest(self, const Images *source, const Images *whole, Bound bound) except -1:
+        """Compute the outputs that no phase computes, before the phases are computed. If there is no memory, raise an
+        error before anything is written."""
+        raise NotImplementedError
 
     cdef list make_phases(self, tuple shape, bias):
         """Return the phases of weights (g, oc, ic, ...). The weights of the phases are packed later."""
@@ -389,30 +396,34 @@ cdef class ConvolutionLayer(QuantizedLayer):
         cdef Phase phase
         cdef View view
         cdef list phases, views = []
-        cdef bint rebinds
+        cdef Bound repeated = bound
+        cdef int64_t fold = 1
+        cdef bint rebinds, fills
         if bound.far or self._wide:
             return self.execute_far(x, target, bound, values, first, count)
         set_images(&source, x, self._channels_last)
         set_images(&whole, target, self._channels_last)
-        phases = self.phases_in(&whole, bound)
+        phases, fills = self.phases_in(&whole, bound), self.fills(bound)
         rebinds = (len(phases) > 1 or count < source.size[0]) and bound.reads_pixels()
-        phase = phases[0]
-        if phase.fold > 1:
-            bound = repeated_bound(bound, whole.size[4], phase.fold)
         source.data += first * source.steps[0]
         whole.data += first * whole.steps[0]
         source.size[0] = whole.size[0] = count
         for phase in phases:
             phase.set_part(&part, &whole)
             if rebinds:
-                bound = self.bind(values, self.slices(phase, first, count))
+                repeated = self.bind(values, self.slices(phase, first, count))
+            elif phase.fold != fold:
+                fold = phase.fold
+                repeated = repeated_bound(bound, whole.size[4], fold) if fold > 1 else bound
             seen = phase.seen(&source, &part)
-            add_views(views, self.filters_of(phase, x), bound, &seen, &part, self._flip)
-        if keeps and first == 0 and len(views) > 1:
+            add_views(views, self.filters_of(phase, x), repeated, &seen, &part, self._flip)
+        if keeps and first == 0 and len(views) + fills > 1:
             # If there is no memory for a view, raise the error before any view writes. Later images reuse the memory of
             # the first image.
             for view in views:
                 view.filters.run(view.bound, &view.src, &view.dst, self._flip, True, self._name)
+        if fills:
+            self.fill_rest(&source, &whole, bound)
         for view in views:
             view.filters.run(view.bound, &view.src, &view.dst, self._flip, False, self._name)
         return 0

@@ -6,7 +6,8 @@ rows of A from the copy (i8_tile_args.more_segments). The copy has each element 
 matrix would have each element once for every tap.
 
 In B, k has the order (h, d; w, channel), and each line is padded to a multiple of 4. The copy has the lines of all
-planes of a window side by side, so that the lines of a window are evenly spaced. A unit of work is a block of the
+planes of a window side by side, so that the lines of a window are evenly spaced. With a dilation of lines, it has runs
+of neighbouring lines of all planes side by side, with as many lines as the dilation. A unit of work is a block of the
 output for one group: some lines, or a stretch of one line. If the instruction set has no exact multiply-add of bytes,
 and the no-saturation proof fails for a panel, each unit of work widens its copy and its panels of B to 16 bits. For the
 matrix unit of a CPU, each unit of work pads the lines of B with zeros to whole steps. The bytes of A in this padding do
@@ -126,9 +127,19 @@ cdef size_t lay_out(const LinesJob *j, Workspace *w, char *memory) noexcept nogi
     return memory - first
 
 
+cdef inline int64_t run_lines(const LinesJob *j) noexcept nogil:
+    """Return the number of neighbouring lines of a plane in the copy."""
+    return j.image.dilation[1] if j.image.kernel[0] > 1 else 1
+
+
 cdef inline int64_t region_lines(const LinesJob *j, int64_t lines) noexcept nogil:
-    """Return the lines of a plane in the windows of `lines` output lines."""
-    return (lines - 1) * j.image.stride[1] + (j.image.kernel[1] - 1) * j.image.dilation[1] + 1
+    """Return the lines of a plane in the windows of `lines` output lines, in whole runs."""
+    return round_up((lines - 1) * j.image.stride[1] + (j.image.kernel[1] - 1) * j.image.dilation[1] + 1, run_lines(j))
+
+
+cdef inline ptrdiff_t line_offset(const LinesJob *j, int64_t line) noexcept nogil:
+    """Return the offset in the copy of a line of the first plane of a window, in lines."""
+    return line // run_lines(j) * run_lines(j) * j.image.kernel[0] + line % run_lines(j)
 
 
 cdef inline int64_t region_columns(const LinesJob *j, int64_t outputs) noexcept nogil:
@@ -243,7 +254,7 @@ cdef void do_line(const LinesJob *j, const Workspace *w, const Block *k, int64_t
         tile += t.tiles
         end = x + t.tiles * t.rows
         t.a.tile = t.rows * t.a.row
-        t.a.data = s.a + i * m.stride[1] * m.kernel[0] * j.pitch * s.size + low * t.a.segment + x * t.a.row
+        t.a.data = s.a + line_offset(j, i * m.stride[1]) * j.pitch * s.size + low * t.a.segment + x * t.a.row
         t.dst = w.tiles + ((x - top) * t.cols if t.output is NULL else 0)
         s.out.c = c + x * j.steps[3]
         if j.windows.starts is not NULL:
@@ -272,7 +283,7 @@ cdef Block copy_block(const LinesJob *j, uint8_t *region, int64_t unit) noexcept
     cdef i8_image m = j.image
     cdef Block k
     cdef const uint8_t *image
-    cdef int64_t z, i
+    cdef int64_t z, y, i, r, first, run = run_lines(j)
     k.group = unit % (j.groups // j.together) * j.together
     unit //= j.groups // j.together
     k.first = unit % j.stretches * j.stretch
@@ -283,14 +294,19 @@ cdef Block copy_block(const LinesJob *j, uint8_t *region, int64_t unit) noexcept
     k.plane = unit // j.blocks
     image = m.src + k.plane // j.size[1] * m.steps[0] + k.group * m.channels * m.steps[4]
     m.channels = min(m.channels, j.channels - k.group * m.channels)
+    m.steps[2] *= run
     for i in range(m.kernel[0]):
         z = k.plane % j.size[1] * m.stride[0] - m.before[0] + i * m.dilation[0]
-        m.src = image + z * m.steps[1]
-        m.size[1] = j.image.size[1] if 0 <= z < m.size[0] else 0
-        j.g.kernels.packing.image_lines(
-            region + i * j.pitch, m.kernel[0] * j.pitch, j.group_pitch, j.together, &m,
-            k.line * m.stride[1] - m.before[1], region_lines(j, k.lines), k.first * m.stride[2] - m.before[2],
-            region_columns(j, k.outputs), j.g.a.sign_flip)
+        for r in range(run):
+            # Line y of the image is line (y - r) / run of the lines with this remainder.
+            first = k.line * j.image.stride[1] - j.image.before[1] + r
+            y = (first % run + run) % run
+            m.src = image + z * m.steps[1] + y * j.image.steps[2]
+            m.size[1] = max(<int64_t>0, ceil_div(j.image.size[1] - y, run)) if 0 <= z < m.size[0] else 0
+            j.g.kernels.packing.image_lines(
+                region + (i * run + r) * j.pitch, m.kernel[0] * run * j.pitch, j.group_pitch, j.together, &m,
+                (first - y) // run, region_lines(j, k.lines) // run, k.first * m.stride[2] - m.before[2],
+                region_columns(j, k.outputs), j.g.a.sign_flip)
     return k
 
 
@@ -371,7 +387,8 @@ cdef bint set_blocks(LinesJob *j) noexcept nogil:
     j.stretches = ceil_div(j.size[3], j.stretch)
     j.group_pitch = round_up(region_columns(j, j.stretch) * j.image.channels + SLACK, SLACK)
     j.pitch = j.together * j.group_pitch
-    lines = max(<int64_t>1, 1 + (j.room // (j.image.kernel[0] * j.pitch) - region_lines(j, 1)) // j.image.stride[1])
+    lines = j.room // (j.image.kernel[0] * j.pitch)
+    lines = max(<int64_t>1, 1 + (lines - lines % run_lines(j) - region_lines(j, 1)) // j.image.stride[1])
     j.blocks = ceil_div(j.size[2], lines)
     if threads > 1:
         # Give each thread several blocks, and all threads an equal number of blocks.
@@ -406,12 +423,12 @@ cdef const i8_matrix *matrix_of_lines(const Problem *g, const i8_image *m) noexc
 cdef bint has_lines(tuple shape, tuple dilation) except -1:
     """Return whether this strategy may take filters (g, oc, ic, kd, kh, kw).
 
-    Windows must have contiguous taps and evenly spaced lines. With many channels, gathering windows is as fast as this
-    strategy: the segments of a window are long, and gathering skips each tap that lies in the padding.
+    Windows must have contiguous taps. With many channels, gathering windows is as fast as this strategy: the segments
+    of a window are long, and gathering skips each tap that lies in the padding.
     """
-    channels, depth = shape[2:4]
+    channels = shape[2]
     return (
-        dilation[2] == 1 and (depth == 1 or dilation[1] == 1) and channels > 0
+        dilation[2] == 1 and channels > 0
         and (channels < TAP_CHANNELS or (channels % I8_MATRIX_K == 0 and channels <= MATRIX_TAP_CHANNELS))
     )
 

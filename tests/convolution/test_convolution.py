@@ -151,6 +151,39 @@ def test_deconvolutions_to_few_channels(isa, stride, oc, rng):
             ).check()  # fmt: skip
 
 
+@pytest.mark.parametrize("oc", [1, 2, 3, 5])
+def test_windows_of_one_pixel_in_lines_with_gaps(isa, oc, rng):
+    """Neighbouring outputs of a line are computed together, whether the lines are one line or have gaps."""
+    for ic, width, dst_dtype in product((1, 3, 20, 70), (24, 25), (np.uint8, np.float32)):
+        problem = random_convolution(rng, (12, width), (1, 1), ic, oc, n=2, dst_dtype=dst_dtype, vectors=("weights",))
+        layer, expected = problem.layer(), problem.expected()
+        src, out = (
+            np.zeros((2, 12, width + 3, c), dtype)[:, :, 1:-2] for c, dtype in ((ic, np.uint8), (oc, dst_dtype))
+        )
+        src[...] = problem.src
+        for given in (problem.src, src):
+            assert_same_bits(layer(given), expected)
+            out[...] = 0
+            layer(given, out=out)
+            assert_same_bits(np.ascontiguousarray(out), expected)
+
+
+@pytest.mark.parametrize("depth", [2, 3])
+def test_windows_of_several_planes_with_a_dilation_of_lines(isa, depth, rng):
+    """The copy of the image has runs of lines of all planes side by side."""
+    for number, (lines, dilation, stride, padding) in enumerate(product((2, 3), (2, 3), (1, 2, 3), (0, 3))):
+        ic, oc, groups = ((3, 16, 1), (6, 5, 1), (33, 40, 1), (8, 40, 2))[number % 4]
+        for columns in (1, 2):
+            random_convolution(
+                rng, (depth + 2, 11, 40), (depth, lines, 3), ic, oc, n=2, groups=groups, layout=LAYOUTS[3][number % 2],
+                strides=(1, stride, 1 + number % 2), padding=padding, dilation=(1 + number % 2, dilation, columns),
+                src_dtype=SRC_DTYPES[number % 2], dst_dtype=DST_DTYPES[number % len(DST_DTYPES)],
+            ).check()  # fmt: skip
+    random_convolution(rng, (depth, 150, 90), (depth, 3, 3), 40, 16, dilation=(1, 2, 2), padding=(0, 2, 2)).check()
+    layer = random_convolution(rng, (depth, 20, 20), (depth, 2, 2), 3, 16, dilation=2 if depth == 1 else (1, 2, 2))
+    assert int8blas.explain(layer.src, layer.layer()).path == "lines"
+
+
 @pytest.mark.parametrize("geometry", SPREAD, ids=str)
 def test_outputs_that_no_element_of_the_kernel_reaches(isa, geometry, rng):
     size, kernel, strides, padding, dilation = geometry
@@ -164,6 +197,32 @@ def test_outputs_that_no_element_of_the_kernel_reaches(isa, geometry, rng):
             problem.check()
             pixels = rng.normal(0, 9, problem.expected().shape).astype(np.float32)
             problem.but(ops=(Sum(0.25), Binary(pixels, "add"))).check()
+            channels = pixels.reshape(-1)[: pixels.shape[layout.index("c")]].reshape(
+                [-1 if c == "c" else 1 for c in layout]
+            )
+            problem.but(ops=(ReLU(), Binary(channels, "mul")), old=None).check()
+            problem = problem.but(ops=(), old=None)
+            layer, expected = problem.layer(), problem.expected()
+            wide = np.zeros([2 * length for length in expected.shape], dst_dtype)
+            for out in (wide[(slice(None, None, 2),) * wide.ndim], wide[(slice(None, None, -2),) * wide.ndim],
+                        np.zeros(expected.shape[::-1], dst_dtype).T):  # fmt: skip
+                layer(problem.src, out=out)
+                assert_same_bits(np.ascontiguousarray(out), expected)
+
+
+@pytest.mark.parametrize("oc", [6, 17, 64])
+def test_neighbouring_outputs_with_equal_windows(isa, oc, rng):
+    """One product computes them, however many channels they have; the last outputs of a line may be cropped."""
+    for number, (stride, kernel, dilation, padding, extra) in enumerate(
+        product((3, 5), (2, 3, 6), (1, 2), (0, (1, 3), (2, 0)), (0, 1))
+    ):
+        padding = [padding] * (1 + number % 2)
+        random_convolution(
+            rng, (3, 7)[-len(padding):], (kernel,) * len(padding), 4 + number % 5, oc, n=2, strides=stride,
+            dilation=dilation, padding=padding, output_padding=extra, transposed=True,
+            src_dtype=SRC_DTYPES[number % 2], dst_dtype=DST_DTYPES[number % len(DST_DTYPES)],
+            zero_points=("src", "dst"), vectors=("weights", "dst"), ops=(ReLU(),),
+        ).check()  # fmt: skip
 
 
 @pytest.mark.parametrize("geometry", SPREAD, ids=str)

@@ -259,6 +259,7 @@ x, y, long_a, long_b = u8(3000, 64), s8(500, 64), u8(40, 70_000), s8(70_000, 40)
 tall_a, tall_b, vector = np.asfortranarray(u8(2, 1_000_000)), s8(1_000_000, 2), u8(2_000_000)
 line, image, rows = u8(1, 400, 64), u8(2, 12, 12, 8), f32(200, 64)
 transposed = int8blas.Deconvolution(s8(3, 64, 3), strides=2, **types)
+spread = int8blas.Deconvolution(s8(40, 64, 1), strides=3, **types)
 zeros = int8blas.Convolution(rng.choice(np.uint8([0, 255]), (8, 8, 3, 3)), zero_points={"weights": 1}, **types)
 lstm = int8blas.DynamicLSTM(f32(64, 4, 40), f32(40, 4, 40))
 steps, weights = f32(30, 5, 64), RealProduct(s8(64, 500), 0.5)
@@ -282,6 +283,7 @@ calls = {
     "long k": lambda **out: int8blas.matmul(tall_a, tall_b, dtype=np.int64, **out),
     "vectors": lambda: int8blas.matmul(vector, vector, dtype=np.int64),
     "deconvolution": lambda **out: transposed(line, **out),
+    "outputs without taps": lambda **out: spread(line, **out),
     "zero points of weights": lambda **out: zeros(image, **out),
     "dynamic lstm": lambda: lstm(steps),
     "product with packed weights": lambda: weights(rows),
@@ -393,7 +395,7 @@ def test_every_place_that_needs_memory(failing):
     process = run_python("-c", PLACES, str(TESTS), LD_PRELOAD=failing)
     assert process.returncode == 0, process.stdout + process.stderr
     facts = [line.split(": ") for line in process.stdout.splitlines()]
-    assert len(facts) == 2 * 21
+    assert len(facts) == 2 * 22
     for (name, once), (same, lasting) in zip(facts[::2], facts[1::2], strict=True):
         assert name == same
         # A thread without memory leaves its part to a thread that has memory, if there is such a thread.
