@@ -55,10 +55,10 @@ cdef enum:
     WIDENED = 4
 
 
-# The forms of images. TURNED: height and width are swapped. APART: the columns with one remainder modulo the dilation.
-# FOLDED: neighbouring outputs of a line are folded. FLAT: all images are one line, whose outputs are folded. MERGED:
-# the images are unchanged, and some channels share a product. GROUPED: the images are unchanged, and the
-# kernel for small groups reads them.
+# The forms of images. TURNED: height and width are swapped. APART: one view for each remainder of the column number
+# modulo the dilation. FOLDED: neighbouring outputs of a line are folded. FLAT: all images are one line, whose outputs
+# are folded. MERGED: the images are unchanged, and some channels share a product. GROUPED: the images are unchanged,
+# and the kernel for small groups reads them.
 cdef enum:
     TURNED, APART, FOLDED, FLAT, MERGED, GROUPED
 
