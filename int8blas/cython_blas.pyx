@@ -36,9 +36,9 @@ from int8blas.core.verbose cimport report_nogil, seconds, verbose
 from int8blas.gemm.call cimport run_nogil
 from int8blas.gemm.operand cimport SHIFT, set_as_s8, set_as_u8
 from int8blas.gemm.operand cimport transposed as transpose_of
-from int8blas.gemm.packing cimport PackedMatrix, find_facts, pack_data, set_packed
+from int8blas.gemm.packing cimport PackedMatrix, find_packed_facts, pack_data, set_packed
 from int8blas.gemm.paths.long_k cimport Dot, dot
-from int8blas.gemm.problem cimport LOWER, UPPER, Problem, is_in_memory, set_product_type, start
+from int8blas.gemm.problem cimport LOWER, UPPER, Problem, is_uncached_size, set_product_type, start
 from int8blas.neighbors.search cimport (
     Search, Shard, batch_size, parts_for, search_packed, takes_short_items, term_bound)
 
@@ -414,7 +414,7 @@ cdef int pack(char transb, int64_t k, int64_t n, const void *b, int64_t ldb, bin
     if k > 0:
         pack_data(data, k, n, <const uint8_t *>b, 1 if b_transposed else ldb, ldb if b_transposed else 1,
                   0x80 if unsigned else 0)
-    find_facts(data, NULL, k, n, sums, certified)
+    find_packed_facts(data, NULL, k, n, sums, certified)
     matrix.here = matrix
     return 0
 
@@ -480,7 +480,7 @@ cdef int nearest(const char *name, char metric, int64_t m, int64_t n, int64_t k,
     set_as_u8(&shard.g.a, is_signed)
     set_packed(&shard.g, packed)
     shard.g.panels.split = packed.panels.split
-    shard.g.known.uncached = is_in_memory(shard.g.machine, <double>n * k)
+    shard.g.known.uncached = is_uncached_size(shard.g.machine, <double>n * k)
     shard.matrix, shard.squares, shard.first, shard.first_panel = packed, NULL, 0, 0
     s.kernels = shard.g.kernels
     s.wide = k > INT32_MAX // term_bound(s.metric, is_signed != packed.unsigned, is_signed)

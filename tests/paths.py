@@ -29,7 +29,7 @@ SHAPES = {
         (130, 400, 3), (67, 740, 8), (129, 528, 1), (400, 130, 13), (760, 66, 27), (170, 304, 30), (200, 257, 16),
         (800, 64, 32), (180, 288, 6), (70, 1040, 23), (500, 100, 2), (64, 1600, 12),
     ),
-    # Threads share panels of B; each packs them for itself.
+    # The first line: threads share packed panels of B. The second line: each thread packs B for its own columns.
     "blocks": (
         (65, 49, 1030), (70, 1040, 517), (130, 200, 300), (300, 33, 700),
         (7, 300, 600), (16, 2100, 257), (53, 1100, 300), (64, 70, 1030),
@@ -66,7 +66,7 @@ def check_products(pair, shapes, a_layout, rng):
 
 def check_options(pair, shapes, a_layout, rng):
     """Check zero points, offsets, alpha and beta, for some of the shapes with each layout."""
-    for m, n, k in shapes[list(LAYOUTS).index(a_layout) :: 5]:
+    for m, n, k in shapes[list(LAYOUTS).index(a_layout) :: len(LAYOUTS)]:
         a, b = pair.operands(rng, m, n, k)
         a = LAYOUTS[a_layout](a)
         c = rng.integers(-1000, 1000, (m, n), np.int32)

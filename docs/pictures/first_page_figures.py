@@ -1,6 +1,6 @@
 """Written by benchmarks/first_page.py: for each column of the table (ms, whether the result is wrong)."""
 
-CPU = "AMD EPYC"
+CPU = "AMD EPYC (Zen 4)"
 SHAPE = (512, 768, 768)
 COLUMNS = ("VNNI", "no VNNI")
 ROWS = (

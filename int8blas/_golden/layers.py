@@ -9,18 +9,18 @@ import numpy as np
 import int8blas
 from int8blas._golden.cases import Result, golden
 from int8blas._golden.draws import Draws
+from int8blas.stage.attributes import ELTWISE as FORMULAS
 from int8blas.stage.attributes import Attributes, Binary, Eltwise, PReLU, ReLU, Sum
 
 SHAPES = ((1, 70, 130), (7, 48, 9), (33, 65, 49))
 SRC = ("uint8", "int8")
 DST = ("uint8", "int8", "int32", "float32", "float16")
-# The functions of post-ops, with their parameters.
-ELTWISE: dict[str, tuple[float, ...]] = {
-    "relu": (0.25,), "tanh": (), "logistic": (), "elu": (1.5,), "gelu_erf": (), "gelu_tanh": (), "swish": (1.25,),
-    "hardswish": (), "clip": (-0.75, 1.5), "abs": (), "square": (), "sqrt": (), "linear": (0.5, -1.5), "round": (),
-    "exp": (), "log": (), "pow": (1.25, 0.5), "mish": (), "soft_relu": (1.5,), "hardsigmoid": (0.2, 0.4),
-    "clip_v2": (-0.75, 1.5),
+# The parameters of post-ops, where they are not the defaults.
+PARAMETERS: dict[str, tuple[float, ...]] = {
+    "relu": (0.25,), "elu": (1.5,), "swish": (1.25,), "clip": (-0.75, 1.5), "linear": (0.5, -1.5), "pow": (1.25, 0.5),
+    "soft_relu": (1.5,), "hardsigmoid": (0.2, 0.4), "clip_v2": (-0.75, 1.5),
 }  # fmt: skip
+ELTWISE = {name: PARAMETERS.get(name, ()) for name in FORMULAS}
 # Sizes, kernel, channels in and out, and groups, for each strategy: gathered windows, lines, depthwise, small groups, 1
 # x 1, 1-D and 3-D.
 IMAGES = {

@@ -484,8 +484,7 @@ cdef class LineFilters(Filters):
         ):
             return False
         j.skips = (j.image.padding ^ flip) == 0 and j.g.a.zero_point == 0
-        # From here on, n is the number of columns of all groups, because the offsets of any group may bring sums out of
-        # the range of s32.
+        # Set n to the columns of all groups: is_wide must see the offsets of every group.
         j.g.n = self.groups * self.outputs
         if is_wide(&j.g) or j.dot == I8_DOT2 and <int64_t>wide_size(j) > most_widened(&j.g) or not set_blocks(j):
             return False

@@ -60,10 +60,10 @@ cdef enum:
     WIDENED = 4
 
 
-# The forms of images. TURNED: height and width are swapped. APART: the columns with one remainder modulo the dilation.
-# FOLDED: neighbouring outputs of a line are folded. FLAT: the same, for windows of one pixel, read in place. MERGED:
-# the images are unchanged, and some channels share a product. GROUPED: the images are unchanged, and the
-# kernel for small groups reads them.
+# The forms of images. TURNED: height and width are swapped. APART: one view for each remainder of the column number
+# modulo the dilation. FOLDED: neighbouring outputs of a line are folded. FLAT: the same, for windows of one pixel, read
+# in place. MERGED: the images are unchanged, and some channels share a product. GROUPED: the images are unchanged, and
+# the kernel for small groups reads them.
 cdef enum:
     TURNED, APART, FOLDED, FLAT, MERGED, GROUPED
 

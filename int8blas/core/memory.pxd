@@ -23,7 +23,8 @@ cdef void keep(void *memory) noexcept nogil
 
 
 cdef inline void *carve(char **memory, size_t size) noexcept nogil:
-    """Return the next `size` aligned bytes of a piece of memory, or NULL if too few bytes are left."""
+    """Return the next `size` aligned bytes and advance `memory`. Return NULL if `size` is 0. If `memory` begins at
+    ALIGNMENT instead of a real address, the call only measures: nothing is read or written there."""
     cdef char *start = memory[0]
     memory[0] += (size + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
     return start if size > 0 else NULL

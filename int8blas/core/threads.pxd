@@ -35,6 +35,13 @@ cdef inline int paid_threads(double work, double thread_work, double most) noexc
     return <int>max(1.0, min(most, 1 + work / thread_work))
 
 
+cdef inline int threads_for_bytes(double work, double thread_work, double size, double thread_bytes,
+                                  double most) noexcept nogil:
+    """Return the number of threads for which there is enough work, up to `most`: one, plus one for each `thread_work`
+    multiply-adds or each `thread_bytes` of `size` bytes, whichever gives more threads."""
+    return paid_threads(max(work / thread_work, size / thread_bytes), 1, most)
+
+
 cdef int threads_for(double work, double thread_work, double most) noexcept nogil
 cdef int run_parts(part_fn function, const void *job, int64_t parts, int threads) noexcept nogil
 cdef void run_in_turn(part_fn first, int64_t first_parts, part_fn second, int64_t second_parts, const void *job,

@@ -237,7 +237,7 @@ cdef inline void store(const FusedJob *job, void *out, const float *y, int64_t n
     zero = <int32_t>job.dst_zero
     args.n, args.x, args.out, args.each, args.stream = n, y, out, 0, 0
     args.parameters[0], args.parameters[1], args.parameters[2] = &job.dst_scale, &zero, &zero
-    # The integer types come first among the types, in the order of this table.
+    # quantize_onnx is indexed by type; integer types are numbered first.
     job.kernels.elementwise.quantize_onnx[job.out.type](&args)
 
 

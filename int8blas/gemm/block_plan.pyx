@@ -15,8 +15,8 @@ from int8blas.core.split cimport (
 from int8blas.gemm.operand cimport has_zero
 from int8blas.gemm.path cimport SEGMENT_ELEMENTS, divide_k
 from int8blas.gemm.problem cimport (
-    PACKED_BYTES, STEP_K, block_a_bytes, busy_threads, has_contiguous_rows, has_scale_groups, is_generated,
-    is_in_memory, is_quantized, matrix_of, near_bytes, pays_to_split, thread_work, tile_rows)
+    PACKED_BYTES, STEP_K, block_a_bytes, busy_threads, cached_b_bytes, has_contiguous_rows, has_scale_groups,
+    is_generated, is_quantized, is_uncached_size, matrix_of, pays_to_split, thread_work, tile_rows)
 
 cdef enum:
     # The minimum number of rows of A, and of panels of a block, for which A is interleaved. 12 rows are two full tiles
@@ -33,14 +33,15 @@ cdef enum:
     # 272 us without (AVX512-VNNI, Zen 5).
     MIDDLE_ROWS = 64
     MATRIX_MIDDLE_ROWS = 256
-    # The maximum size of the packed B block of such a thread, in bytes and in k. At most a quarter of the L2 cache is
-    # used. The limit of k holds for up to MIDDLE_ROWS rows of A. 56 x 1024 x 1024 takes 148 us with 32 KiB, and 138 us
-    # with 256 KiB or 1 MiB (AVX512-VNNI, Zen 5). With more k, the block has fewer columns. 56 x 1024 x 1024 takes 144
-    # us with 128 k, 137 us with 256 k, 136 us with 512 k and 133 us with 1024 k.
+    # The maximum size of the packed B block of a thread that packs B for its own columns, in bytes, and its maximum
+    # size along K. At most a quarter of the L2 cache is used. The limit along K holds for up to MIDDLE_ROWS rows of A.
+    # 56 x 1024 x 1024 takes 148 us with 32 KiB, and 138 us with 256 KiB or 1 MiB (AVX512-VNNI, Zen 5). A block that is
+    # longer along K has fewer columns. 56 x 1024 x 1024 takes 144 us with K blocks of 128, 137 us with K blocks of 256,
+    # 136 us with K blocks of 512 and 133 us with K blocks of 1024.
     MIDDLE_BYTES = 1 << 18
     MIDDLE_K = 256
-    # The k of a block if A has a single row of tiles. 6 x 512 x 16384 takes 393 us with 1024 k, 380 us with 4096 k and
-    # 374 us with 16384 k (AVX2, Zen 5).
+    # The size of a K block if A has a single row of tiles. 6 x 512 x 16384 takes 393 us with K blocks of 1024, 380 us
+    # with K blocks of 4096 and 374 us with K blocks of 16384 (AVX2, Zen 5).
     FEW_ROWS_K = 4096
     MATRIX_FEW_ROWS_K = 1 << 14
     # From this number of columns on, a matrix unit reuses the A of a tile so often that a single K block may have up to
@@ -103,7 +104,7 @@ cdef bint can_be_private(const Problem *g, const BlocksPlan *p) noexcept nogil:
 
 cdef int64_t middle_rows(const Problem *g, const BlocksPlan *p) noexcept nogil:
     """Return the number of rows up to which each thread packs a plain B for its own columns."""
-    return MIDDLE_ROWS if p.matrix is NULL or g.n * g.k <= near_bytes(g) else MATRIX_MIDDLE_ROWS
+    return MIDDLE_ROWS if p.matrix is NULL or g.n * g.k <= cached_b_bytes(g) else MATRIX_MIDDLE_ROWS
 
 
 cdef void set_blocks(BlocksPlan *p, int64_t kc, bint is_four_bits) noexcept nogil:
@@ -223,7 +224,7 @@ cdef int64_t longest_block(const Problem *g, const BlocksPlan *p) noexcept nogil
     # cache, and many columns reuse the A of a tile, which no longer fits the L1 cache.
     if p.matrix is not NULL and (
         2 * g.k <= 3 * kc
-        or (g.k <= 2 * kc and p.common.from_registers and g.n * g.k <= near_bytes(g) and g.n >= MATRIX_COLUMNS)
+        or (g.k <= 2 * kc and p.common.from_registers and g.n * g.k <= cached_b_bytes(g) and g.n >= MATRIX_COLUMNS)
     ):
         kc = round_up(g.k, I8_MATRIX_K)
     if p.common.private_columns and g.m <= MIDDLE_ROWS:
@@ -258,7 +259,7 @@ cdef void set_k_blocks(const Problem *g, BlocksPlan *p) noexcept nogil:
 cdef void set_memory(const Problem *g, BlocksPlan *p) noexcept nogil:
     """Choose how B and C pass through memory: packed B blocks, prefetching, streaming stores."""
     cdef int64_t packed_bytes
-    cdef bint is_far = g.panels.data is not NULL and (g.known.uncached or g.n * g.k > near_bytes(g))
+    cdef bint is_far = g.panels.data is not NULL and (g.known.uncached or g.n * g.k > cached_b_bytes(g))
     p.packed_k_blocks = 1 if p.common.private_columns else p.k_blocks
     p.packed_panels = p.panels
     if g.panels.data is NULL:
@@ -276,7 +277,9 @@ cdef void set_memory(const Problem *g, BlocksPlan *p) noexcept nogil:
         and g.m * g.n * <int64_t>sizeof(int64_t) >= STREAM_BYTES
     )
     # A prefetch of a C that is in the L3 cache makes 1024 x 2048 x 64 1.38x slower (AVX512-VNNI, Zen 5).
-    p.memory.fetch_c = g.c.column == sizeof(int32_t) and is_in_memory(g.machine, <double>g.m * g.n * sizeof(int32_t))
+    p.memory.fetch_c = (
+        g.c.column == sizeof(int32_t) and is_uncached_size(g.machine, <double>g.m * g.n * sizeof(int32_t))
+    )
     # Prefetching does not speed up a matrix unit that reads B once, because it reads B in long streams.
     p.memory.fetch_b = is_far and (p.matrix is NULL or g.m > p.mr)
     p.memory.sequential = g.kernels.gemm.np > 1 and is_far and g.m <= I8_MAX_SEQUENTIAL and g.k <= SEQUENTIAL_K

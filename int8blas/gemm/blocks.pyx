@@ -31,14 +31,14 @@ from int8blas.gemm.arena cimport lay_out_block, lay_out_thread, thread_bytes
 from int8blas.gemm.block_plan cimport BlocksPlan, plan_blocks
 from int8blas.gemm.matrix cimport multiply_by_matrix, unit_rows
 from int8blas.gemm.nest cimport Cursor, LoopState, PackedBlock
-from int8blas.gemm.pack_a cimport copy_tail, point_to_a, start_rows
+from int8blas.gemm.pack_a cimport copy_tail, load_a, point_to_a, start_rows
 from int8blas.gemm.pack_b cimport pack_block, set_block
 from int8blas.gemm.path cimport Description, Path, Plan, as_capsule
 from int8blas.gemm.problem cimport PACK_PANELS, Problem, has_scale_groups
 from int8blas.gemm.scale_groups cimport multiply_scale_groups
 from int8blas.gemm.small_values cimport find_range, rebase_start, unshift
 from int8blas.gemm.spans cimport multiply_in_window
-from int8blas.gemm.tiles cimport go_to_panels, go_to_rows, point_to_c, start_tiles, store_tile
+from int8blas.gemm.tiles cimport go_to_panels, go_to_rows, load_b, point_to_c, start_tiles, store_tile
 
 cdef enum:
     # The maximum number of panels of a packed B for which one thread computes the vectors of all columns. A barrier
@@ -127,6 +127,8 @@ cdef int multiply_blocks(const void *job, int64_t part, int64_t _parts) noexcept
                     jr = 0
                     while jr < n_tiles:                                         # jr: panels of a tile
                         jr += go_to_panels(&loop, jr, n_tiles)
+                        load_a(&loop)                                           # packs the A block, once
+                        load_b(&loop)                                           # widened panels, or outliers
                         ir = 0
                         while ir < m_tiles:                                     # ir: rows of a tile
                             ir += go_to_rows(&loop, ir, m_tiles)

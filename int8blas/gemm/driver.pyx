@@ -1,4 +1,8 @@
-"""The GEMM driver: ``gemm`` gets a plan from ``plan.plan_form``, and carries it out.
+"""The GEMM driver: ``gemm`` makes a plan, and carries it out.
+
+``gemm`` makes the plan in the two steps of ``plan.resolve``. Between them it sends the smallest problems to the path
+tiny without a plan, which saves 5 % of their time. After them it limits the plan to the threads that the system can
+create; ``explain`` does not, because trying would create threads.
 
 The path of a plan runs most plans. In two kinds of plans each thread computes a smaller problem instead. The driver
 plans the smaller problem again, because its size decides path and blocks. In the first kind the smaller problem has a
@@ -11,8 +15,10 @@ The way of an operand from a public function to the micro-kernel:
     call.run_problem        releases the GIL
     driver.gemm             chooses a plan, and calls `run` of its path, which the last lines of the path's module set
     blocks.run_blocks       packs B, and starts the threads; it is the `run` of the path that takes most large products
-    blocks.multiply_blocks  goes through the tiles of C; point_to_a (pack_a) sets i8_tile_args.a for each tile
-    tile_<rows>x<panels>    the micro-kernel (csrc/gemm/tile_body.h), from the table i8_gemm_kernels.tiles
+    blocks.multiply_blocks  goes through the tiles of C. load_a (pack_a) packs the block of A, and point_to_a sets
+                            i8_tile_args.a for each tile
+    <prefix>_<m>x<n>        the micro-kernel, from the table i8_gemm_kernels.tiles; it calls <prefix>_tile_<m>x<n>
+                            for each of its tiles of m rows and n panels (I8_DEFINE in csrc/gemm/tile_body.h)
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t

@@ -5,8 +5,8 @@ from libc.stdint cimport int32_t, int64_t
 
 from libc.string cimport memset
 
-from int8blas.core.kernels cimport I8_BLAS, I8_INT_S32, I8_MAX_COLUMNS, I8_TYPE_S32, i8_output_args
-from int8blas.gemm.problem cimport element, row_scales_from
+from int8blas.core.kernels cimport I8_INT_S32, I8_MAX_COLUMNS, I8_TYPE_S32, i8_output_args
+from int8blas.gemm.problem cimport element, is_identity, row_scales_from
 
 
 cdef void output(const Problem *g, i8_output_args *o, const int32_t *tile, int rows, int cols, ptrdiff_t tile_row,
@@ -23,11 +23,7 @@ cdef void output(const Problem *g, i8_output_args *o, const int32_t *tile, int r
 
 cdef bint only_saturates(const Problem *g, const WideSums *s) noexcept nogil:
     """Return whether the epilogue only saturates sums to s32, and there are no zero points."""
-    return (
-        g.epilogue.kind == I8_BLAS and g.epilogue.type == I8_TYPE_S32 and g.epilogue.alpha == 1
-        and g.epilogue.beta == 0 and g.epilogue.co == 0 and g.epilogue.co_rows is NULL and g.epilogue.co_cols is NULL
-        and s.ao is NULL and s.bo is NULL
-    )
+    return is_identity(&g.epilogue) and g.epilogue.type == I8_TYPE_S32 and s.ao is NULL and s.bo is NULL
 
 
 cdef void store_sums(const Problem *g, const WideSums *s) noexcept nogil:

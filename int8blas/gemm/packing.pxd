@@ -46,8 +46,8 @@ cdef class PackedB(Packed):
 cdef PackedB pack(cnp.ndarray b, bint transpose)
 cdef void pack_data(int8_t *data, int64_t k, int64_t n, const uint8_t *b, ptrdiff_t k_stride, ptrdiff_t n_stride,
                     uint8_t flip) noexcept nogil
-cdef void find_facts(int8_t *data, const int8_t *source, int64_t k, int64_t n, int64_t *sums,
-                     uint8_t *certified) noexcept nogil
+cdef void find_packed_facts(int8_t *data, const int8_t *source, int64_t k, int64_t n, int64_t *sums,
+                            uint8_t *certified) noexcept nogil
 
 
 cdef void squares_of_panel(const i8_kernels *kernels, const PackedMatrix *b, int64_t panel,

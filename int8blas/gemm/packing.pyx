@@ -44,8 +44,8 @@ cdef int64_t SPLIT_WORK = 32
 cdef double MOST_BYTES = 1e15
 
 cdef enum:
-    # k that are unpacked together, the unit of work of threads. A matrix of 512 x 64 takes 0.78 us with 16 k, and 0.71
-    # us with 64, 256 or 1024 k (Zen 5).
+    # The number of rows of B that are unpacked together, the unit of work of threads. A matrix of 512 x 64 takes 0.78
+    # us with 16 rows of B at a time, and 0.71 us with 64, 256 or 1024 rows (Zen 5).
     UNPACKED_K = 64
     # The time of a split panel, in bytes of the panel that the kernels would multiply in this time without the split.
     # Four outliers of a column take the time of 4 * WIDENED_PART bytes, or 4 * CERTIFIED_PART bytes if the panel has a
@@ -145,7 +145,7 @@ cdef int unpack_part(const void *job, int64_t part, int64_t _parts) noexcept nog
 
 
 cdef int find_fact(const void *job, int64_t panel, int64_t _panels) noexcept nogil:
-    """Find the column sums and the no-saturation proof of one panel, for find_facts."""
+    """Find the column sums and the no-saturation proof of one panel, for find_packed_facts."""
     cdef const FactsJob *j = <const FactsJob *>job
     cdef int64_t size = j.groups * I8_GROUP * I8_PANEL
     cdef int8_t *data = j.data + panel * size
@@ -156,8 +156,8 @@ cdef int find_fact(const void *job, int64_t panel, int64_t _panels) noexcept nog
     return 0
 
 
-cdef void find_facts(int8_t *data, const int8_t *source, int64_t k, int64_t n, int64_t *sums,
-                     uint8_t *certified) noexcept nogil:
+cdef void find_packed_facts(int8_t *data, const int8_t *source, int64_t k, int64_t n, int64_t *sums,
+                            uint8_t *certified) noexcept nogil:
     """Find the column sums and no-saturation proofs of packed bytes. If `source` is not NULL, first copy the bytes from
     it."""
     cdef FactsJob job
@@ -559,7 +559,7 @@ cdef PackedB from_data(int64_t k, int64_t n, str dtype, cnp.ndarray data, const 
     matrix.panels.col_sums, matrix.panels.certified = sums, certified
     if k:
         with nogil:
-            find_facts(bytes_, source, k, n, sums, certified)
+            find_packed_facts(bytes_, source, k, n, sums, certified)
     make_constant(packed._sums)
     make_constant(packed._certified)
     return packed

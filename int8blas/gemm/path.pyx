@@ -5,9 +5,9 @@ from libc.stdint cimport INT32_MAX, int64_t
 
 from int8blas.core.kernels cimport I8_BLAS, I8_GROUP, i8_epilogue
 from int8blas.core.split cimport ceil_div, round_up
-from int8blas.core.threads cimport THREAD_BYTES
+from int8blas.core.threads cimport THREAD_BYTES, threads_for_bytes
 from int8blas.gemm.problem cimport (
-    applies_from_registers, has_row_offset, has_scale_groups, is_doubled, is_generated, is_wide, offset_bound,
+    applies_from_registers, has_scale_groups, is_doubled, is_generated, is_identity, is_wide, offset_bound,
     product_bound, stores_transposed, thread_work)
 
 
@@ -31,9 +31,7 @@ cdef void find_facts(const Problem *g, Plan *p) noexcept nogil:
     if e.kind != I8_BLAS:
         p.identity = p.from_registers = False
         return
-    p.identity = (
-        e.alpha == 1 and e.beta == 0 and not has_row_offset(g) and e.co_cols is NULL
-    )
+    p.identity = is_identity(e)
     p.from_registers = (
         not p.wide and e.alpha == 1 and e.beta == 0 and not stores_transposed(g)
         and g.a.zero_points is NULL and g.b.zero_points is NULL
@@ -53,12 +51,10 @@ cdef void divide_k(const Problem *g, Plan *p, bint has_totals, double few_units)
     """Choose the parts of K. Threads divide K if C has at most `few_units` units of work for each thread. If the path
     `has_totals` of C in s64, K is also divided into segments whose sums fit s32."""
     cdef double work = <double>g.m * <double>g.n * <double>g.k, elements = <double>g.m * <double>g.n
-    # The driver subtracts a packed B's zero points from the totals.
+    # A packed B's zero points do not enter the bound: the driver subtracts them from the s64 totals.
     cdef int64_t bound = 255 * 128 if g.panels.data is not NULL and not g.saturating else product_bound(g)
     cdef int64_t longest = INT32_MAX // bound - I8_GROUP
-    cdef int64_t threads = <int64_t>min(
-        <double>g.threads, 1 + max(work / thread_work(g), <double>max(g.m, g.n) * g.k / THREAD_BYTES)
-    )
+    cdef int64_t threads = threads_for_bytes(work, thread_work(g), <double>max(g.m, g.n) * g.k, THREAD_BYTES, g.threads)
     cdef bint is_long = g.k > longest and has_totals
     if bound > INT32_MAX or is_generated(g) or g.c.line != 0 or is_doubled(g) or has_scale_groups(g):
         return

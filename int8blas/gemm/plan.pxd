@@ -5,7 +5,8 @@ from int8blas.core.kernels cimport I8_PANEL, I8_STACK_SIDE
 from int8blas.gemm.block_plan cimport BlocksPlan
 from int8blas.gemm.path cimport PLAN_BYTES, Description, Path, Plan, find_facts
 from int8blas.gemm.paths.sizes cimport REGISTER_ROWS, TINY_K, WHOLE_ROWS, is_small_k, is_tiny
-from int8blas.gemm.problem cimport LOWER, UPPER, WHOLE, Problem, is_quantized, size_of_c, transpose_problem, zero_by_row
+from int8blas.gemm.problem cimport (
+    LOWER, UPPER, WHOLE, Problem, c_element_bytes, is_quantized, transpose_problem, zero_by_row)
 
 cdef enum:
     # Limits for transposing a problem whose A has contiguous columns. TRANSPOSED_COLUMNS is the maximum number of
@@ -70,7 +71,7 @@ cdef inline bint pays_to_transpose(const Problem *g) noexcept nogil:
             g.n == I8_PANEL and 1 < g.k <= WHOLE_PANEL_K):
         if g.m >= g.n * (TRANSPOSED_FEW_ROWS if g.n <= g.kernels.gemm.few_rows.mr else TRANSPOSED_ROWS):
             return True
-    if g.c.row != size_of_c(g) or g.c.column == size_of_c(g):
+    if g.c.row != c_element_bytes(g) or g.c.column == c_element_bytes(g):
         return False
     if is_small_k(g):
         return True
@@ -81,15 +82,15 @@ cdef inline bint pays_to_transpose(const Problem *g) noexcept nogil:
 
 
 cdef inline bint skips_plan(const Problem *g) noexcept nogil:
-    """Return whether a problem in its final form skips `plan_form`. The problem must not be empty. `plan_form` would
-    take 5 % of the time of the smallest problems, and would choose the path tiny for them."""
+    """Return whether a problem in its final form skips `plan_form`. The problem must not be empty. For the smallest
+    problems `plan_form` always chooses the path tiny, and costs 5 % of their time."""
     return is_tiny(g) and g.m < WHOLE_ROWS
 
 
 cdef inline bint pays_to_mirror(const Problem *g) noexcept nogil:
     """Return whether to compute C.T, with the triangles exchanged, instead of C. C.T has the elements of C because the
     product is symmetric. C.T is faster to compute if columns of C are contiguous."""
-    return g.c.half != WHOLE and not g.saturating and g.c.row == size_of_c(g) and g.c.column != size_of_c(g)
+    return g.c.half != WHOLE and not g.saturating and g.c.row == c_element_bytes(g) and g.c.column != c_element_bytes(g)
 
 
 cdef inline void start_plan(Plan *p) noexcept nogil:

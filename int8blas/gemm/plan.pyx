@@ -72,7 +72,8 @@ cdef void fit_threads(Resolved *r) noexcept nogil:
 
 
 cdef int threads_of(const Problem *given) noexcept nogil:
-    """Return the number of threads that a product uses, without reading its operands."""
+    """Return the number of threads that a product uses, without reading its operands. So the plan omits the step
+    `specialize` of `plan_form`, which reads them."""
     cdef Resolved r
     choose_form(given, &r)
     choose(r.problem, &r.plan)

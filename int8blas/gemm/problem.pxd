@@ -7,7 +7,7 @@ from int8blas.core.kernels cimport (
     I8_TYPE_S8, I8_TYPE_U8, current_kernels, i8_epilogue, i8_image, i8_kernels, i8_matrix, i8_outliers, i8_tile_output)
 from int8blas.core.machine cimport Machine, this_machine
 from int8blas.core.split cimport ceil_div
-from int8blas.core.threads cimport THREAD_BYTES
+from int8blas.core.threads cimport THREAD_BYTES, threads_for_bytes
 from int8blas.gemm.operand cimport Operand, clear
 
 
@@ -82,7 +82,7 @@ cdef struct Output:
     uint8_t dry_run             # only acquire and release the memory of the call
 
 
-# The source of an A' that is not in memory. The product computes rows of A' from this source, block by block.
+# The source of an A' that is not materialized. The product computes rows of A' from this source, block by block.
 cdef struct Source:
     const DynamicSource *dynamic    # if not NULL, A has real numbers, with the strides of `a`
     const i8_image *image       # if not NULL, A' is the matrix of this image (csrc/gemm/im2col_body.h) ^ a.sign_flip
@@ -112,7 +112,7 @@ cdef struct Problem:
     Panels panels               # the packed B'
     i8_epilogue epilogue        # from sums to C (csrc/stage/stage.h)
     Output c
-    Source source               # the source of A' if A' is not in memory
+    Source source               # the source of A' if A' is not materialized
     Known known
     FourBits four_bits          # the packed B', if it has 4 bits
 
@@ -229,13 +229,13 @@ cdef inline void set_tile_output(const Problem *g, i8_tile_output *out, int64_t 
     out.stream = False
 
 
-cdef inline int64_t near_bytes(const Problem *g) noexcept nogil:
+cdef inline int64_t cached_b_bytes(const Problem *g) noexcept nogil:
     """Return the size in bytes up to which B counts as cached in L2: all of L2, or half of L2 with a matrix unit,
     because its sums and C take the other half."""
     return g.machine.l2 if g.kernels.matrix is NULL else g.machine.l2 // 2
 
 
-cdef inline bint is_in_memory(const Machine *machine, double size) noexcept nogil:
+cdef inline bint is_uncached_size(const Machine *machine, double size) noexcept nogil:
     """Return whether an operand of `size` bytes counts as uncached: it is larger than half of the L3 cache, and larger
     than twice the L2 cache."""
     return size > max(machine.l3 // 2, 2 * machine.l2)
@@ -302,7 +302,7 @@ cdef inline double thread_work(const Problem *g) noexcept nogil:
     return g.kernels.tuning.thread_work if matrix is NULL else matrix.thread_work
 
 
-# The time of an epilogue for one element, measured roughly, in multiply-adds.
+# The time of an epilogue for one element, in multiply-adds: an estimate for all post-ops.
 cdef enum:
     STAGE_WORK = 32
 
@@ -315,7 +315,7 @@ cdef inline double product_work(const Problem *g) noexcept nogil:
 cdef inline int64_t busy_threads(const Problem *g, double least, int64_t vectors) noexcept nogil:
     """Return the number of threads for which there is enough work, at most g.threads. One more thread saves time for
     each `least` multiply-adds, or for each THREAD_BYTES bytes of an operand that has `vectors` vectors along k."""
-    return <int64_t>min(<double>g.threads, 1 + max(product_work(g) / least, <double>vectors * g.k / THREAD_BYTES))
+    return threads_for_bytes(product_work(g), least, <double>vectors * g.k, THREAD_BYTES, g.threads)
 
 
 cdef inline double least_work(const Problem *g) noexcept nogil:
@@ -324,7 +324,7 @@ cdef inline double least_work(const Problem *g) noexcept nogil:
     return thread_work(g) * (2 if g.panels.data is NULL and g.m <= g.kernels.tuning.few_rows_limit else 1)
 
 
-cdef inline ptrdiff_t size_of_c(const Problem *g) noexcept nogil:
+cdef inline ptrdiff_t c_element_bytes(const Problem *g) noexcept nogil:
     """Return the bytes of an element of C."""
     cdef int type_ = g.epilogue.type
     if type_ == I8_TYPE_S32 or type_ == I8_TYPE_F32:
@@ -335,13 +335,16 @@ cdef inline ptrdiff_t size_of_c(const Problem *g) noexcept nogil:
 cdef inline bint stores_transposed(const Problem *g) noexcept nogil:
     """Return whether rows of C are not contiguous, so that the epilogue transposes its tiles
     (csrc/stage/transpose_store_body.h)."""
-    return g.c.column != size_of_c(g)
+    return g.c.column != c_element_bytes(g)
+
+
+cdef inline bint is_identity(const i8_epilogue *e) noexcept nogil:
+    """Return whether the epilogue only saturates the product: it neither scales nor adds."""
+    return (
+        e.kind == I8_BLAS and e.alpha == 1 and e.beta == 0 and e.co == 0 and e.co_rows is NULL and e.co_cols is NULL
+    )
 
 
 cdef inline bint is_product(const Problem *g) noexcept nogil:
     """Return whether C is the bare product, with at most one zero point for all of A and one for all of B."""
-    cdef const i8_epilogue *e = &g.epilogue
-    return (
-        e.kind == I8_BLAS and e.alpha == 1 and e.beta == 0 and e.co == 0 and e.co_rows is NULL and e.co_cols is NULL
-        and g.a.zero_points is NULL and g.b.zero_points is NULL
-    )
+    return is_identity(&g.epilogue) and g.a.zero_points is NULL and g.b.zero_points is NULL

@@ -37,14 +37,14 @@ class Saturation:
 
 
 # A row of A', by its strides.
-cdef struct Rows:
+cdef struct RowsOfA:
     const uint8_t *data
     ptrdiff_t row, column
     uint8_t flip
     int64_t k
 
 
-cdef int64_t scan(const Rows *a, int64_t m, int64_t n, const int8_t *column, int64_t found, int64_t *where,
+cdef int64_t scan(const RowsOfA *a, int64_t m, int64_t n, const int8_t *column, int64_t found, int64_t *where,
                   int64_t limit) noexcept nogil:
     """Count the saturating pairs of C[m, n], and append them to the `found` positions in `where`."""
     cdef const uint8_t *row = a.data + m * a.row
@@ -105,7 +105,7 @@ def would_saturate(a, b, *, trans_a=False, trans_b=False, limit=1000):
     cdef cnp.ndarray x = int8_operand(a, "a"), y, positions
     cdef PackedB packed
     cdef bint transpose_a = check_transpose(trans_a, "trans_a"), transpose_b = check_transpose(trans_b, "trans_b")
-    cdef Rows rows
+    cdef RowsOfA rows
     cdef int64_t m, n, panel, most, found = 0
     cdef ptrdiff_t panel_size
     cdef const int8_t *data

@@ -17,7 +17,7 @@ from int8blas.core.kernels cimport (
 from int8blas.core.split cimport equal_parts, round_up
 from int8blas.gemm.nest cimport A_PACKED, Cursor, Pending, RowVectors, end_panel, end_row, first_column, groups_of
 from int8blas.gemm.output cimport EPILOGUE_SUMS, set_target
-from int8blas.gemm.pack_a cimport COLUMN_K, load_a, load_columns
+from int8blas.gemm.pack_a cimport COLUMN_K, load_columns
 from int8blas.gemm.problem cimport element, is_doubled, is_quantized, row_scales_from, set_tile_output
 from int8blas.gemm.small_values cimport choose_dot, groups_in_s16
 from int8blas.gemm.spans cimport place_of
@@ -123,8 +123,8 @@ cdef void widen_panels(LoopState *loop) noexcept nogil:
 
 
 cdef int64_t go_to_panels(LoopState *loop, int64_t number, int64_t tiles) noexcept nogil:
-    """Move the cursor to the panels of tile `number` of `tiles` in the N block. Set B, and the form of A for these
-    panels. Return the number of tiles that one call computes along N."""
+    """Move the cursor to the panels of tile `number` of `tiles` in the N block. Choose the multiply-add, and set B.
+    Return the number of tiles that one call computes along N."""
     cdef Cursor *at = &loop.at
     cdef i8_tile_args *t = &loop.tile
     cdef int64_t equal = equal_parts(at.panels, number, tiles, &at.tile_panel, &at.width)
@@ -142,16 +142,20 @@ cdef int64_t go_to_panels(LoopState *loop, int64_t number, int64_t tiles) noexce
     t.a.tail = NULL
     if loop.dot == I8_DOT_SMALL:
         t.small_groups = groups_in_s16(loop, at.tile_panel, at.width)
-    load_a(loop)
+    loop.pending.row = 0
+    if loop.p.forms.skips:
+        loop.place = place_of(loop.g.source.image, at.row)
+    return at.along_n
+
+
+cdef void load_b(LoopState *loop) noexcept nogil:
+    """Widen the current panels if the multiply-add needs s16, and multiply the A block by their outliers. load_a must
+    have made the A block."""
     loop.outlier_sums = NULL
     if loop.dot == I8_DOT2:
         widen_panels(loop)
     elif loop.is_split and has_outliers(loop):
         multiply_outliers(loop)
-    loop.pending.row = 0
-    if loop.p.forms.skips:
-        loop.place = place_of(loop.g.source.image, at.row)
-    return at.along_n
 
 
 cdef inline bint is_in_line(const LoopState *loop) noexcept nogil:

@@ -48,8 +48,9 @@ cnp.import_array()
 cdef enum:
     BLOCK_K = 512               # rows of b in the buffer, a multiple of 4; three panels take 96 KiB
     # The maximum number of rows of a for which a kernel converts weights in registers, once for each row. For more
-    # rows, the buffer has the converted weights. On one thread (AVX-512), weights of 768 x 3072 take 113 us for each
-    # row without the buffer, and 200 us for one or two rows with the buffer.
+    # rows, the buffer has the converted weights. With weights of 768 x 3072, one row takes 52 us and two rows take 101
+    # us without the buffer; three rows take 177 us and four rows take 172 us with the buffer (one thread, AVX-512, Zen
+    # 5).
     ROWS = 2
     # The maximum number of rows of a for which a kernel transposes contiguous columns of b in registers, once for every
     # four rows. For more rows, the buffer has the transposed columns. This limit makes attention of 4 queries and 1000

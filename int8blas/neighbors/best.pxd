@@ -16,8 +16,8 @@ cdef struct Entry:
     int64_t index
 
 
-# An item is an Entry, or a short item: a u32 rank in the upper half and a u32 index in the lower half. A smaller short
-# item is better, and sorting moves only 8 bytes.
+# An item is an Entry, or a short item: a u32 rank in the upper half and a u32 index in the lower half. The smaller
+# short item is better. A short item has 8 bytes, so sorting moves less memory.
 ctypedef fused Item:
     uint64_t
     Entry

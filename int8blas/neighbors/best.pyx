@@ -252,7 +252,7 @@ cdef void finish_best(Best *best, int64_t most, Item *items) noexcept nogil:
 
 
 cdef void merge(Best *best, int64_t most, Best *other, Item *items) noexcept nogil:
-    """Merge the finished items of two objects into the first object."""
+    """Merge the sorted items of `other` into `items` of `best`."""
     cdef Item *others = <Item *>other.items
     cdef Item *merged = items + most_listed(most)
     cdef int64_t total = min(most, best.count + other.count), i = 0, j = 0, k

@@ -17,7 +17,7 @@ from int8blas.core.traced import traced
 from int8blas.core.words import shown
 from int8blas.gemm.call cimport set_a, set_b
 from int8blas.gemm.packing cimport PackedB
-from int8blas.gemm.problem cimport Problem, is_in_memory, set_product_type, start
+from int8blas.gemm.problem cimport Problem, is_uncached_size, set_product_type, start
 from int8blas.neighbors.best cimport Best
 from int8blas.neighbors.hamming cimport packed_rows
 from int8blas.neighbors.search cimport (
@@ -297,7 +297,7 @@ def nearest(queries, base, k, *, metric="inner", exclude=None, callback=None):
         rows += s.shards[i].g.n
     for i in range(s.shard_count):
         set_product_type(&s.shards[i].g.epilogue, s.wide)
-        s.shards[i].g.known.uncached = is_in_memory(s.shards[i].g.machine, <double>rows * s.k)
+        s.shards[i].g.known.uncached = is_uncached_size(s.shards[i].g.machine, <double>rows * s.k)
     s.short_items = takes_short_items(&s, rows)
     _mask = set_excluded(&s, exclude, rows)
     if needs_squares(&s):

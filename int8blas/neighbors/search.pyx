@@ -34,7 +34,7 @@ from int8blas.core.kernels cimport (
     I8_COSINE, I8_GROUP, I8_HAMMING, I8_PANEL, I8_SQEUCLIDEAN, i8_above_args, i8_hamming_args)
 from int8blas.core.memory cimport ALIGNMENT, LINE, acquire, allocate, carve, free, release
 from int8blas.core.split cimport ceil_div, share
-from int8blas.core.threads cimport THREAD_BYTES, run_parts
+from int8blas.core.threads cimport THREAD_BYTES, run_parts, threads_for_bytes
 from int8blas.gemm.driver cimport gemm
 from int8blas.gemm.operand cimport SIGN_BIT, address
 from int8blas.gemm.packing cimport squares_of_panel
@@ -98,16 +98,23 @@ cdef struct Block:
 
 
 cdef inline int64_t shard_panels(const Search *s, int64_t i) noexcept nogil:
+    """Return the number of panels of a shard."""
     return (s.shards[i + 1].first_panel if i + 1 < s.shard_count else s.panels) - s.shards[i].first_panel
+
+
+cdef inline ptrdiff_t sum_bytes(const Search *s) noexcept nogil:
+    """Return the bytes of a sum of products."""
+    return 8 if s.wide else 4
 
 
 cdef inline int64_t block_rows(const Search *s) noexcept nogil:
     """Return the rows of a block, a multiple of whole panels."""
-    cdef int64_t size = 8 if s.wide else 4, rows = SUMS_BYTES // (size * s.queries)
+    cdef int64_t rows = SUMS_BYTES // (sum_bytes(s) * s.queries)
     return max(<int64_t>LEAST_ROWS, min(<int64_t>MOST_ROWS, rows // LEAST_ROWS * LEAST_ROWS))
 
 
 cdef inline int64_t panel_bytes(const Search *s) noexcept nogil:
+    """Return the bytes of a packed panel."""
     return ceil_div(s.k, I8_GROUP) * I8_GROUP * I8_PANEL
 
 
@@ -122,7 +129,7 @@ cdef inline int64_t copied_rows(const Search *s) noexcept nogil:
 cdef inline ptrdiff_t sums_row(const Search *s) noexcept nogil:
     """Return the bytes from one query's sums to the next query's sums. The bytes include an extra cache line, because
     with a power of two all queries would use the same cache sets."""
-    return block_rows(s) * (8 if s.wide else 4) + LINE
+    return block_rows(s) * sum_bytes(s) + LINE
 
 
 cdef int64_t step_panels(const Search *s) noexcept nogil:
@@ -134,8 +141,8 @@ cdef int64_t step_panels(const Search *s) noexcept nogil:
 cdef int parts_for(const Search *s, int threads) noexcept nogil:
     """Return the number of threads for which the search has enough work, at most `threads`."""
     cdef double rows = <double>s.panels * I8_PANEL
-    cdef double work = rows * s.queries * (s.k + 1) / s.kernels.tuning.thread_work
-    return <int>max(1.0, min(min(<double>threads, rows / LEAST_ROWS), 1 + max(work, rows * s.k / THREAD_BYTES)))
+    return threads_for_bytes(rows * s.queries * (s.k + 1), s.kernels.tuning.thread_work, rows * s.k, THREAD_BYTES,
+                             min(<double>threads, rows / LEAST_ROWS))
 
 
 cdef void begin(Search *s, char *items) noexcept nogil:
@@ -301,11 +308,10 @@ cdef void set_squares(const Search *s, const Shard *shard, const Room *w, Block 
 cdef void set_block(const Search *s, const Shard *shard, const Room *w, const Block *b, Problem *own) noexcept nogil:
     """Set up the product of the queries with a block's rows. A block begins with a panel."""
     cdef int64_t panel = b.first // I8_PANEL
-    cdef ptrdiff_t size = 8 if s.wide else 4
     own[0] = shard.g
     own.m, own.n, own.threads = s.queries, b.rows, 1
     own.a.data, own.a.row, own.a.column = s.rows, s.k, 1
-    own.c.data, own.c.row, own.c.column = w.sums, sums_row(s), size
+    own.c.data, own.c.row, own.c.column = w.sums, sums_row(s), sum_bytes(s)
     if own.panels.data is NULL:
         own.b.data = address(&own.b, 0, b.first)
         return

@@ -17,7 +17,7 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -88,26 +88,38 @@ Sizes = Sequence[int] | None
 # --------------------------------------------------------------------------------------------- elements ------
 
 
+class Numbers(NamedTuple):
+    """The constant scales and zero points of an operator on two tensors: of both tensors, and of the result."""
+
+    a_scale: Array
+    a_zero: Array
+    b_scale: Array
+    b_zero: Array
+    scale: Array
+    zero: Array
+
+
 def binary(name: str, function: Callable[[Array, Array], Array], site: Site, *, float_steps: int = 0) -> Call:
     """Return an element-wise operator on two tensors. If scales and zero points are constant, the kernel is chosen at
     load, unless a lookup table replaces the call."""
-    fixed = [site.constants.get(i) for i in (1, 2, 4, 5, 6, 7)]
-    numbers = [value for value in fixed if value is not None and value.size == 1]
-    constant = len(numbers) == len(fixed)
-    if float_steps and constant and all(map(positive_finite, numbers[::2])):
-        return fused_binary(name, numbers)
-    exactly = constant and not float_steps and exact.takes(*fixed)
-    given = [site.constants.get(i) for i in (0, 3)]
-    values = tuple([bytes(set(x.tobytes())) if x is not None and x.size <= MOST_VALUES else b"" for x in given])
-    known = of_pair(name, numbers[1].dtype, numbers[3].dtype, fixed, values) if exactly else None
-    if known is not None:
+    found = [site.constants.get(i) for i in (1, 2, 4, 5, 6, 7)]
+    single = [value for value in found if value is not None and value.size == 1]
+    fixed = Numbers(*single) if len(single) == len(found) else None
+    if float_steps and fixed and all(map(positive_finite, (fixed.a_scale, fixed.b_scale, fixed.scale))):
+        return fused_binary(name, fixed)
+    known, known_types = None, None
+    if fixed and not float_steps and exact.takes(*fixed):
+        tensors = [site.constants.get(i) for i in (0, 3)]
+        values = tuple([bytes(set(x.tobytes())) if x is not None and x.size <= MOST_VALUES else b"" for x in tensors])
+        known_types = fixed.a_zero.dtype, fixed.b_zero.dtype
+        known = of_pair(name, *known_types, fixed, values)
         site.later.append(known.choose)
 
     def call(
         a: Array, a_scale: Array, a_zero: Array | None, b: Array, b_scale: Array, b_zero: Array | None, scale: Array,
         zero: Array | None = None,
     ) -> Array:  # fmt: skip
-        if known is not None and a.dtype == numbers[1].dtype and b.dtype == numbers[3].dtype:
+        if known is not None and (a.dtype, b.dtype) == known_types:
             return known.run(a, b)
         given = a_scale, a_zero, b_scale, b_zero, scale, zero
         if float_steps or a.dtype not in BYTES or b.dtype not in BYTES or not exact.takes(*given):
@@ -130,12 +142,11 @@ def of_pair(
     return exact.pairs_of(name, (a, b, end), values[::2], values[1::2], known)
 
 
-def fused_binary(name: Any, numbers: Sequence[Array]) -> Call:
-    a_scale, a_zero, b_scale, b_zero, scale, zero = (value.reshape(-1)[0] for value in numbers)
+def fused_binary(name: Any, fixed: Numbers) -> Call:
+    a_scale, a_zero, b_scale, b_zero, scale, zero = (value.reshape(-1)[0] for value in fixed)
     kernel = PreparedBinary(
-        name, (numbers[1].dtype, numbers[3].dtype), scales={"src0": a_scale, "src1": b_scale, "dst": scale},
-        zero_points={"src0": int(a_zero), "src1": int(b_zero), "dst": int(zero)}, dst_dtype=numbers[5].dtype,
-        scheme="onnx",
+        name, (a_zero.dtype, b_zero.dtype), scales={"src0": a_scale, "src1": b_scale, "dst": scale},
+        zero_points={"src0": int(a_zero), "src1": int(b_zero), "dst": int(zero)}, dst_dtype=zero.dtype, scheme="onnx",
     )  # fmt: skip
     return lambda a, _a, _a_zero, b, *_: kernel(a, b)
 

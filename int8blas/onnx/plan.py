@@ -324,8 +324,8 @@ def assembled(
                 if slots[name] == len(values):
                     values.append(None)
         given = tuple(slots[name] for name in names)
-        # If no later call reads a tensor, free its slot after this call. An absent output has a slot only during the
-        # call.
+        # If no later call reads a tensor, free its slot after this call. An output that no call reads gives its slot
+        # back right after the call.
         ended = {name for name in names if last[name] == i} | {name for name in node.outputs if name not in last}
         freed = tuple(slots[name] for name in sorted(ended - kept))
         made = tuple(slots[name] for name in node.outputs)

@@ -223,7 +223,8 @@ def _(
 
 
 def refuse(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
-    """Return an operator that raises an error for each input that may have a gradient."""
+    """Return, for each input that may have a gradient, a gradient that raises an error when it is used. Return None for
+    the other inputs."""
     x, h, c = (refuse_gradient(gradients[0], shape, ctx.text) for shape in ctx.shapes)
     nothing = [None] * ctx.count
     return x, None, h, c, None, nothing, nothing, nothing, None

@@ -120,7 +120,7 @@ class Observed(nn.Module):
         return single(tensors[len(self.observers) :])
 
     def converted(self, label: str) -> Int8Network:
-        """Return the quantized network. `name` is its name in the model."""
+        """Return the quantized network. `label` is its name in the model."""
         if not self.batches:
             raise ValueError("model must have been called on data after prepare, got none for a part")
         found = {name: observer.parameters() for name, observer in self.observers.items()}
@@ -147,8 +147,8 @@ def network(tensors: Sequence[Tensor], sizes: Sequence[int], state: Tensor, shap
     if (len(tensors), len(sizes)) != wanted:
         raise ValueError(f"the network takes {wanted[0]} tensors and {wanted[1]} sizes, got {len(tensors)} and "
                          f"{len(sizes)}")  # fmt: skip
-    given = iter(tensors), iter(sizes)
-    return run(model, [next(given[is_size]) for is_size in are_sizes])
+    tensor, size = iter(tensors), iter(sizes)
+    return run(model, [next(size) if is_size else next(tensor) for is_size in are_sizes])
 
 
 @network.register_fake
@@ -157,7 +157,7 @@ def _(tensors: Sequence[Tensor], sizes: Sequence[int], state: Tensor, shapes: st
 
 
 def refuse(ctx: Any, gradients: list[Tensor]) -> tuple[Any, ...]:
-    """Return an operator that raises an error for each tensor."""
+    """Return, for each input tensor, a gradient that raises an error when it is used."""
     text = f"{told_of('Int8Network', ctx.name)} has no gradient: {Int8Network.REMEDY}"
     return [refuse_gradient(gradients[0], shape, text) for shape in ctx.shapes], None, None, None, None
 
@@ -238,8 +238,9 @@ class Int8Network(Int8Module):
         if state is not None and state.dtype == torch.uint8 and state.dim() == 1:
             found = restored(state)["shapes"]
             if different := difference(found, self.shapes):
-                rest[-1].append(f"{prefix}network must be of a model of the same architecture, got one {different}: "
-                                f"calibrate such a model, then load its state")  # fmt: skip
+                *_, errors = rest  # torch raises the texts that modules add to this list
+                errors.append(f"{prefix}network must be of a model of the same architecture, got one {different}: "
+                              f"calibrate such a model, then load its state")  # fmt: skip
                 return
             self.network = torch.empty_like(state)  # the number of bytes may differ, even for the same model
         super()._load_from_state_dict(state_dict, prefix, *rest)

@@ -1,5 +1,5 @@
-/* The depthwise kernels for at most 2 * I8_LANES channels, half of the maximum. The channels are in order, in one or
- * two vectors. The including file defines
+/* The depthwise kernels for at most 2 * I8_LANES channels, half of the maximum. The channels are in memory order, in
+ * one or two vectors. The including file defines
  *
  *   i8_depthwise_few_sums(t, line, pixel, acc, pixels, vectors)   set acc[p][v] to the sums of successive outputs */
 

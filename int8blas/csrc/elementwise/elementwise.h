@@ -80,7 +80,8 @@ typedef void (*i8_bytes_fn)(const i8_bytes_args *);
  * any type, and dst_type is any type except s32. The elements of a row are contiguous and aligned to their size. If a
  * row has less than I8_CHUNK elements, I8_CHUNK elements are readable in src, plus, gamma and beta, and writable in
  * dst. dst may be src itself if the types have the same size. The workspace has I8_NORMALIZE_ROOM(n) floats, for the
- * rows that are computed together, and one more row for softmax, which begins a row before it finishes the last. */
+ * rows that are computed together, and one more row for softmax, which begins a row before it has finished the previous
+ * row. */
 #define I8_PARTS 64
 #define I8_MOST_ROWS 8
 #define I8_ROWS_ABREAST(n) ((n) <= 128 ? I8_MOST_ROWS : (n) <= 1024 ? 4 : 1)

@@ -27,7 +27,8 @@
  *     `output`, the kernel applies that epilogue and writes C instead of dst; `cols` is then panels * 16.
  *   - `tiles`, 1 or more, lie along M. The A of a tile begins a.tile bytes after the A of the previous tile. row_init,
  *     a.tail and the rows of acc_in, dst, fetch and output continue from tile to tile. Tiles of up to I8_SHORT_TILE(np)
- *     rows may lie along N instead (`along_n`); B, col_init and columns then continue. `ahead` is for the first tile.
+ *     rows may lie along N instead (`along_n`). B, col_init and the columns of C then advance from tile to tile.
+ *     `ahead` is for the first tile.
  *   - Sums wrap modulo 2**32. The driver ensures that C gets no wrapped sum.
  *
  * This contract also holds for the tiles of a matrix unit (i8_matrix), except:
@@ -194,8 +195,8 @@ typedef void (*i8_long_k_fn)(const i8_long_k_args *);
  *     dst[i * dst_row + j] = sum over k of (x(i, k) - y(j, k))^2       or, without x, dst[j] = sum over k of y(j, k)^2
  *
  * Row i of x is at x + i * x_row, row j of y at y + j * y_row. Each row has k bytes. The kernel reads nothing else.
- * x_sums and x_squares have the sums, and the sums of squares, of the rows x. y_squares has the sums of squares of the
- * rows y, for kernels that read them. Sums wrap modulo 2**32. */
+ * x_sums[i] and x_squares[i] are the sum, and the sum of squares, of row i of x. y_squares[j] is the sum of squares of
+ * row j of y, for kernels that read it. Sums wrap modulo 2**32. */
 typedef struct {
     int64_t k, count;
     const uint8_t *x, *y;

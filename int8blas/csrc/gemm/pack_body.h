@@ -237,10 +237,10 @@ static void i8_pack_tiles(uint8_t *dst, const int *first, int tiles, int64_t k, 
 }
 
 #ifdef I8_UNITS
-/* Pack panels of columns that lie side by side in memory. The function takes I8_PACK_GROUPS groups of I8_PACK_PANELS
- * panels at a time, along the rows. So it reads a few sequential streams, and it prefetches the next bytes of each
- * stream. A row of I8_PACK_PANELS panels is one vector. Return the number of packed panels, the largest multiple of
- * I8_PACK_PANELS. */
+/* Pack panels of columns that lie side by side in memory. Each step packs I8_PACK_GROUPS groups of I8_PACK_PANELS
+ * panels. The steps move along the rows, so the function reads a few sequential streams, and it prefetches the next
+ * bytes of each stream. A row of I8_PACK_PANELS panels is one vector. Return the number of packed panels, the largest
+ * multiple of I8_PACK_PANELS. */
 enum { I8_PACK_GROUPS = 4, I8_PACK_PANELS = I8_LANES / 4, I8_PACK_AHEAD = 128 };
 
 I8_NOINLINE int64_t i8_pack_lines(uint8_t *dst, ptrdiff_t panel_stride, int64_t panels, int64_t k, const uint8_t *src,

@@ -354,7 +354,7 @@ static void i8_output_transposed(const i8_output_args *o, int size)
 /* Tiles with less than I8_FLAT_COLUMNS columns are flattened. Longer rows fill their chunks well. */
 enum { I8_FLAT_COLUMNS = 32, I8_FLAT_ROW = (I8_FLAT_COLUMNS - 1) * I8_CHUNK, I8_FLAT_SUMS = 4 * I8_FLAT_ROW };
 
-/* Return the number of rows of `cols` columns that together have whole chunks. */
+/* Return the smallest number of rows of `cols` columns whose elements fill whole chunks. */
 I8_INLINE int i8_flat_rows(int cols)
 {
     return I8_CHUNK / (cols % 8 == 0 ? 8 : cols % 4 == 0 ? 4 : cols % 2 == 0 ? 2 : 1);

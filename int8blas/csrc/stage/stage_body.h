@@ -215,21 +215,21 @@ I8_INLINE void i8_stage_columns(const i8_output_args *o, int j, const int has_op
     const int count = o->cols - j < I8_CHUNK ? o->cols - j : I8_CHUNK, rows = o->rows;
     /* Whether bo * row_term is the only term. */
     const int by_term = o->bo && o->acc32 && !o->ao && !has_row_offsets && !co_cols;
-    /* Whether X has terms besides ao * col_sum and the offsets of columns. */
-    const int others = !by_term && (!o->acc32 || o->bo || has_row_offsets);
+    /* 1 if the sum needs bo * row_term, row offsets, or an s64 sum. */
+    const int has_other_terms = !by_term && (!o->acc32 || o->bo || has_row_offsets);
     const int ordered = type > I8_TYPE_S32 || (!has_ops && !by_row && s->finite);
     const ptrdiff_t c_row = o->c_row;
     char *c = o->c + j * i8_size(type);
     int32_t less[I8_CHUNK];
     i8_stage_chunk t;
-    t.col_sums = o->ao && s->col_sums && !others && !co_cols ? s->col_sums + column : NULL;
+    t.col_sums = o->ao && s->col_sums && !has_other_terms && !co_cols ? s->col_sums + column : NULL;
     t.factors = o->ao;
     if (by_term) {
         I8_EACH less[v] = (int32_t)(uint32_t)o->bo[j + v];
         t.col_sums = less, t.factors = o->row_term;
     }
-    t.less = co_cols && !others && !o->ao ? less : NULL;
-    t.compensated = others || (o->ao && !t.col_sums);
+    t.less = co_cols && !has_other_terms && !o->ao ? less : NULL;
+    t.compensated = has_other_terms || (o->ao && !t.col_sums);
     if (t.less)
         I8_EACH less[v] = (int32_t)(0 - (uint32_t)co_cols[v]);
     t.scale = i8_floats_load(s->scale.values + s->scale.step * column);

@@ -6,8 +6,9 @@
  * The end of this file undefines both macros. Each of `mr` rows has `width` vectors of sums. Rows are acc_row vectors
  * apart. The first sum belongs to C[row, column], whose address is `c`. */
 
-/* row_scale points to the scale of the first row, or is NULL. Without `shifts` dst_zero is 0. If y is not negative, y *
- * dst_scale + zero point is at least the zero point. So for integer results the relu is a lower bound. */
+/* row_scale points to the scale of the first row, or is NULL. If `shifts` is 0, the function uses dst_zero = 0. If y is
+ * not negative, y * dst_scale + zero point is at least the zero point. So for integer results the relu is a lower
+ * bound. */
 I8_INLINE void I8_NAME(output_as)(const i8_tile_output *o, char *c, const float *row_scale, const int64_t column,
                                   const i8_vec *acc, const int acc_row, const int mr, const int width, const int type,
                                   const int shifts)

@@ -2,8 +2,8 @@
 
 The many vectors, x, are the rows of A if C has few columns, or the columns of a plain B if C has few rows. The few
 vectors, y, belong to the other operand. The kernels read contiguous x. If y has zero points, the path needs the sums
-of x, which are products of x with a vector of ones. If a kernel has a free column, the vector of ones is one more y;
-otherwise a kernel of one column multiplies it.
+of x, which are products of x with a vector of ones. If the kernel has a spare column, the vector of ones is an
+additional y; otherwise a separate one-column kernel multiplies it.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -20,7 +20,7 @@ from int8blas.gemm.operand cimport SHIFT, SIGN_BIT, address
 from int8blas.gemm.output cimport output
 from int8blas.gemm.path cimport Description, Path, Plan, Planned, as_capsule, divide_long_k, needs_blocks
 from int8blas.gemm.paths.sizes cimport is_dot_k
-from int8blas.gemm.problem cimport Problem, busy_threads, is_in_memory, is_quantized, matrix_of, thread_work
+from int8blas.gemm.problem cimport Problem, busy_threads, is_quantized, is_uncached_size, matrix_of, thread_work
 
 cdef enum:
     # The maximum number of rows of A for which the path reads a B with contiguous columns in place, instead of packing
@@ -86,7 +86,7 @@ cdef void plan_few_columns(const Problem *g, Plan *plan) noexcept nogil:
     cdef int64_t vectors = g.m if p.by_rows else g.n
     cdef int64_t threads = busy_threads(g, thread_work(g), vectors)
     cdef int64_t pieces = ceil_div(vectors, g.kernels.gemm.dots.rows)
-    p.uncached = g.known.uncached or is_in_memory(g.machine, <double>vectors * g.k)
+    p.uncached = g.known.uncached or is_uncached_size(g.machine, <double>vectors * g.k)
     if p.by_rows:
         split(pieces, 1, threads, False, &plan.grid)
     else:
@@ -136,7 +136,7 @@ cdef bint is_zero(const Zeros *z) noexcept nogil:
     return z.value == 0 and z.values is NULL
 
 
-cdef inline int64_t zero_of(const Zeros *z, int64_t i) noexcept nogil:
+cdef inline int64_t zero_at(const Zeros *z, int64_t i) noexcept nogil:
     return z.value if z.values is NULL else z.value + z.values[i]
 
 
@@ -146,10 +146,11 @@ cdef i8_dot_fn kernel_of(const Problem *g, const Operands *o, int columns) noexc
 
 
 cdef void set_y(const Problem *g, const Operands *o, const Piece *piece, int64_t *zeros, int64_t *terms) noexcept nogil:
-    """Set the zero points of a piece's vectors y, and the factors of the zero points of x."""
+    """Set the zero points of a piece's vectors y. Set terms to sum(y) - K * zero point of y: the zero points of x
+    multiply these terms."""
     cdef int y
     for y in range(piece.count):
-        zeros[y] = zero_of(&o.y_zeros, piece.first + y)
+        zeros[y] = zero_at(&o.y_zeros, piece.first + y)
         terms[y] = piece.sums[y] - g.k * zeros[y]
 
 
@@ -214,7 +215,7 @@ cdef void multiply_vectors(const Problem *g, const FewColumnsPlan *p, const Oper
         t.x = o.x.data + first * o.x.row
         if o.x.zeros.values is not NULL:
             for x in range(rows):
-                x_zeros[x] = zero_of(&o.x.zeros, first + x)
+                x_zeros[x] = zero_at(&o.x.zeros, first + x)
         for i in range(o.pieces):
             piece = &o.piece[i]
             t.y, t.start = piece.y, <int32_t *>piece.start

@@ -31,7 +31,7 @@ from int8blas.core.threads cimport run_in_turn
 from int8blas.gemm.operand cimport SHIFT, address, zero_of
 from int8blas.gemm.output cimport output
 from int8blas.gemm.path cimport Description, Path, Plan, as_capsule, divide_long_k, needs_blocks
-from int8blas.gemm.problem cimport Problem, busy_threads, least_work, near_bytes
+from int8blas.gemm.problem cimport Problem, busy_threads, cached_b_bytes, least_work
 
 cdef enum:
     # If the distance between rows of B is a multiple of this number, rows evict one another from an L1 cache with 8 or
@@ -43,9 +43,9 @@ cdef enum:
     REPEATED = 8
     MIN_ROWS_K = 64
     STAGED_BYTES = 256          # bytes that are copied of each row
-    # ROWS_GROUPS is the number of groups of rows of B that the kernel reads side by side. UNCACHED_GROUPS is the number
-    # for an uncached B, because DRAM delivers few, long streams faster. AHEAD is the prefetch distance in bytes. For up
-    # to GEMV_ROWS rows of A, GEMV_GROUPS and GEMV_AHEAD replace these numbers. ROWS_SUMS_BYTES is the maximum number of
+    # ROWS_GROUPS is the number of groups of rows of B that the kernel reads side by side. For an uncached B the number
+    # is UNCACHED_GROUPS: DRAM delivers a few long streams faster. AHEAD is the prefetch distance in bytes. For up to
+    # GEMV_ROWS rows of A, GEMV_GROUPS and GEMV_AHEAD replace these numbers. ROWS_SUMS_BYTES is the maximum number of
     # bytes of sums that wait for further groups; it is at most 1/16 of the L2 cache.
     #
     # Times of one thread of Zen 5 (AVX512-VNNI), in us:
@@ -107,7 +107,7 @@ cdef void plan_few_rows(const Problem *g, Plan *plan) noexcept nogil:
     cdef int64_t rows = g.m + p.row_of_ones
     cdef int64_t tiles = ceil_div(rows, g.kernels.gemm.few_rows.mr), width = g.kernels.gemm.few_rows.columns
     cdef int64_t threads = busy_threads(g, least_work(g), g.n)
-    cdef bint uncached = g.n * g.k > near_bytes(g) * threads, stores_often
+    cdef bint uncached = g.n * g.k > cached_b_bytes(g) * threads, stores_often
     # A row of a block is one cache line or half a cache line.
     p.head = 0
     if g.b.row % width == 0 and g.n >= ALIGNED_BLOCKS * width:

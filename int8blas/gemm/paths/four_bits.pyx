@@ -19,7 +19,7 @@ from int8blas.core.kernels cimport (
     I8_DOT2, I8_MAX_FOUR_BITS, I8_PANEL, i8_four_bits_args, i8_output_args, i8_scale_groups)
 from int8blas.core.memory cimport ALIGNMENT, acquire, carve, release
 from int8blas.core.split cimport ceil_div, drop_idle_parts, part_count, round_up, share, split
-from int8blas.core.threads cimport THREAD_BYTES, THREAD_REALS, paid_threads, run_parts
+from int8blas.core.threads cimport THREAD_BYTES, THREAD_REALS, paid_threads, run_parts, threads_for_bytes
 from int8blas.gemm.dynamic_source cimport quantize_rows, source_parameters
 from int8blas.gemm.operand cimport SHIFT, SIGN_BIT, address, has_zero, zero_of
 from int8blas.gemm.output cimport set_target
@@ -41,7 +41,7 @@ cdef enum:
 
 
 # A block of rows of A, which all threads read, and the values of each row that the sums need.
-cdef struct Rows:
+cdef struct RowBlock:
     int64_t first, count        # the rows of the block
     int8_t *a
     ptrdiff_t row               # bytes from one row to the next
@@ -58,7 +58,7 @@ cdef struct Rows:
 
 cdef struct FourBitsJob:
     const Problem *g
-    Rows rows
+    RowBlock rows
 
 
 cdef inline bint has_values_by_group(const i8_scale_groups *s) noexcept nogil:
@@ -91,8 +91,9 @@ cdef bint takes_four_bits(const Problem *g, const Plan *p) noexcept nogil:
 cdef void plan_four_bits(const Problem *g, Plan *plan) noexcept nogil:
     """Divide panels among threads."""
     cdef double work = <double>g.m * <double>g.n * <double>g.k
-    cdef double pays = 1 + max(work / thread_work(g), <double>g.n * <double>g.k / 2 / THREAD_BYTES)
-    split(1, ceil_div(ceil_div(g.n, I8_PANEL), PANELS), <int64_t>min(<double>g.threads, pays), True, &plan.grid)
+    cdef int64_t threads = threads_for_bytes(
+        work, thread_work(g), <double>g.n * <double>g.k / 2, THREAD_BYTES, g.threads)
+    split(1, ceil_div(ceil_div(g.n, I8_PANEL), PANELS), threads, True, &plan.grid)
     drop_idle_parts(&plan.grid)
 
 
@@ -101,7 +102,7 @@ cdef int64_t block_rows(const Problem *g) noexcept nogil:
     return min(g.m, max(<int64_t>1, g.machine.l2 // 2 // (round_up(g.k, ALIGNMENT) * ROWS)) * ROWS)
 
 
-cdef size_t lay_out(const Problem *g, Rows *r, char *memory) noexcept nogil:
+cdef size_t lay_out(const Problem *g, RowBlock *r, char *memory) noexcept nogil:
     """Set the pointers of `r` into `memory`, and return the bytes that they take."""
     cdef char *start = memory
     cdef int64_t rows = block_rows(g)
@@ -123,7 +124,7 @@ cdef size_t lay_out(const Problem *g, Rows *r, char *memory) noexcept nogil:
 cdef int make_rows(const void *job, int64_t part, int64_t parts) noexcept nogil:
     """Write a part of a block's rows of A as s8, padded with zeros, and find their scales, zero points and sums."""
     cdef const Problem *g = (<const FourBitsJob *>job).g
-    cdef const Rows *r = &(<const FourBitsJob *>job).rows
+    cdef const RowBlock *r = &(<const FourBitsJob *>job).rows
     cdef int64_t first = share(r.count, part, parts), end = share(r.count, part + 1, parts), i, j
     cdef const float *scales = row_scales_from(g, r.first)
     cdef uint8_t *row
@@ -151,7 +152,7 @@ cdef int make_rows(const void *job, int64_t part, int64_t parts) noexcept nogil:
     return 0
 
 
-cdef void add_up_row(const Problem *g, const Rows *r, int64_t i) noexcept nogil:
+cdef void add_up_row(const Problem *g, const RowBlock *r, int64_t i) noexcept nogil:
     """Sum the elements of a row of A in each group. Set the start value of the row's sums."""
     cdef int64_t factor = 1 if g.four_bits.zeros is not NULL else g.four_bits.zero, group, total, all = 0
     cdef uint32_t init
@@ -167,7 +168,7 @@ cdef void add_up_row(const Problem *g, const Rows *r, int64_t i) noexcept nogil:
     r.row_init[i] = <int32_t>init
 
 
-cdef void multiply_rows(const Problem *g, const Rows *r, i8_four_bits_args *t, int64_t panel, int64_t first,
+cdef void multiply_rows(const Problem *g, const RowBlock *r, i8_four_bits_args *t, int64_t panel, int64_t first,
                         int64_t rows) noexcept nogil:
     """Multiply some rows by t.panels panels. Each call of the kernel takes up to I8_MAX_FOUR_BITS rows."""
     cdef int64_t tiles = ceil_div(rows, I8_MAX_FOUR_BITS), tile, row, at
@@ -193,7 +194,7 @@ cdef void multiply_rows(const Problem *g, const Rows *r, i8_four_bits_args *t, i
     t.dst, t.y = dst, y
 
 
-cdef void finish(const Problem *g, const Rows *r, i8_output_args *o, int64_t first, int64_t rows) noexcept nogil:
+cdef void finish(const Problem *g, const RowBlock *r, i8_output_args *o, int64_t first, int64_t rows) noexcept nogil:
     """Apply the epilogue to some rows of the columns in `o`."""
     cdef int64_t row = r.first + first
     o.rows, o.row = <int>rows, row
@@ -209,7 +210,7 @@ cdef void finish(const Problem *g, const Rows *r, i8_output_args *o, int64_t fir
 cdef int multiply_panels(const void *job, int64_t part, int64_t parts) noexcept nogil:
     """Multiply a block of rows by one thread's panels."""
     cdef const Problem *g = (<const FourBitsJob *>job).g
-    cdef const Rows *r = &(<const FourBitsJob *>job).rows
+    cdef const RowBlock *r = &(<const FourBitsJob *>job).rows
     cdef int64_t panels = ceil_div(g.n, I8_PANEL), units = ceil_div(panels, PANELS)
     cdef int64_t panel = share(units, part, parts) * PANELS, end = min(share(units, part + 1, parts) * PANELS, panels)
     cdef int32_t sums[ROWS * COLUMNS]

@@ -21,7 +21,7 @@ from libc.string cimport memset
 from int8blas.core.kernels cimport I8_LONG_K_SEGMENT, i8_kernels, i8_long_k_args, i8_output_args
 from int8blas.core.memory cimport LINE, acquire, release
 from int8blas.core.split cimport ceil_div, round_down, round_up, share
-from int8blas.core.threads cimport paid_threads, run_parts
+from int8blas.core.threads cimport paid_threads, run_parts, threads_for_bytes
 from int8blas.gemm.copies cimport i8_copy_vectors
 from int8blas.gemm.operand cimport SHIFT, SIGN_BIT, Operand, zero_of
 from int8blas.gemm.output cimport set_target
@@ -231,7 +231,7 @@ cdef int dot_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
 cdef int dot_threads(const Dot *d, int threads) noexcept nogil:
     """Return the number of threads for which the product of two vectors has enough work, at most `threads`."""
     cdef double work = <double>d.k
-    threads = <int>min(<double>threads, 1 + max(work / d.kernels.tuning.thread_work, 2 * work / LONG_THREAD_BYTES))
+    threads = threads_for_bytes(work, d.kernels.tuning.thread_work, 2 * work, LONG_THREAD_BYTES, threads)
     return <int>max(<int64_t>1, min(<int64_t>threads, d.k // MIN_PART_K))
 
 

@@ -15,7 +15,7 @@ from int8blas.core.kernels cimport (
     I8_CHUNK, I8_DISTANCES, I8_GROUP, I8_MAX_SMALL_K, I8_PANEL, i8_output_args, i8_small_k_args)
 from int8blas.core.memory cimport LINE, STREAM_BYTES, acquire, release
 from int8blas.core.split cimport ceil_div, drop_idle_parts, part_count, share, split
-from int8blas.core.threads cimport THREAD_BYTES, run_parts
+from int8blas.core.threads cimport THREAD_BYTES, run_parts, threads_for_bytes
 from int8blas.gemm.operand cimport address, has_zero, zero_of
 from int8blas.gemm.output cimport output
 from int8blas.gemm.path cimport Description, Path, Plan, Planned, as_capsule, divide_long_k, needs_blocks
@@ -53,8 +53,8 @@ cdef void plan_small_k(const Problem *g, Plan *plan) noexcept nogil:
     cdef SmallKPlan *p = <SmallKPlan *>plan
     cdef double work = <double>g.m * <double>g.n * <double>g.k
     cdef int64_t size = g.m * g.n * sizeof(int32_t)
-    cdef double pays = 1 + max(work / g.kernels.tuning.thread_work, <double>size / THREAD_BYTES)
-    split(g.m, 1, <int64_t>min(<double>g.threads, pays), False, &plan.grid)
+    split(g.m, 1, threads_for_bytes(work, g.kernels.tuning.thread_work, <double>size, THREAD_BYTES, g.threads), False,
+          &plan.grid)
     drop_idle_parts(&plan.grid)
     plan.packs_squares = plan.to_output
     p.stream = size >= STREAM_BYTES * part_count(&plan.grid)

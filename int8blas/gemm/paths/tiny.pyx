@@ -18,7 +18,7 @@ from int8blas.gemm.paths.sizes cimport (
     TINY_A_BYTES, TINY_B_BYTES, TINY_COLUMNS, TINY_TRIANGLE, WHOLE_ROWS, is_tiny, is_tiny_triangle)
 from int8blas.gemm.paths.triangle cimport takes_triangle
 from int8blas.gemm.problem cimport (
-    UPPER, WHOLE, applies_from_registers, is_product, set_tile_output, size_of_c, stores_transposed, tile_rows)
+    UPPER, WHOLE, applies_from_registers, c_element_bytes, is_product, set_tile_output, stores_transposed, tile_rows)
 
 cdef enum:
     # The maximum number of sums that are stored to C together: several tiles along M, with up to I8_MAX_COLUMNS rows in
@@ -285,7 +285,7 @@ cdef inline void multiply(const i8_kernels *kernels, int dot, int height, i8_til
 cdef inline void multiply_to(const Problem *g, int height, i8_tile_args *t, i8_tile_output *out, const int8_t *b,
                              const int32_t *col_init, int panels) noexcept nogil:
     """Multiply the rows of A in `t` by whole panels, and apply the epilogue `out`."""
-    cdef int tiles = parts(panels, tile_panels(g.kernels, height)), size = <int>size_of_c(g), i, width
+    cdef int tiles = parts(panels, tile_panels(g.kernels, height)), size = <int>c_element_bytes(g), i, width
     cdef int dot = I8_DOT4_SAT if g.saturating else I8_DOT4
     for i in range(tiles):
         width = part(panels, i, tiles)

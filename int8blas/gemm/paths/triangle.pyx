@@ -38,7 +38,7 @@ from int8blas.gemm.output cimport set_target
 from int8blas.gemm.path cimport Description, Path, Plan, as_capsule, divide_k, find_facts, planned_threads
 from int8blas.gemm.paths.sizes cimport WHOLE_ROWS, is_tiny, is_tiny_triangle
 from int8blas.gemm.problem cimport (
-    PACKED_BYTES, PACK_PANELS, UPPER, WHOLE, element, has_row_offset, is_quantized, matrix_of, size_of_c)
+    PACKED_BYTES, PACK_PANELS, UPPER, WHOLE, c_element_bytes, element, has_row_offset, is_quantized, matrix_of)
 from int8blas.gemm.small_values cimport rebase_triangle, small_triangle_dot
 
 cdef enum:
@@ -167,7 +167,7 @@ cdef bint is_gram(const Problem *g) noexcept nogil:
 
 cdef int64_t whole_k(const Problem *g) noexcept nogil:
     """Return the smallest k for which mirroring a triangle is faster than computing all of C."""
-    if g.m * g.n * size_of_c(g) > LARGE_C:
+    if g.m * g.n * c_element_bytes(g) > LARGE_C:
         return LARGE_WIDENED_K if g.kernels.gemm.exact == I8_DOT2 else LARGE_K
     if g.kernels.gemm.exact == I8_DOT2:
         return WHOLE_WIDENED_K
@@ -253,8 +253,8 @@ cdef void plan_triangle(const Problem *g, Plan *plan) noexcept nogil:
     plan.from_registers = stores_sums(g, p)
     # Each thread gets consecutive cells.
     plan.grid.rows, plan.grid.columns, plan.grid.column_parts, plan.grid.stretches = <int64_t>cells, 1, 1, True
-    # One more thread needs twice the work that it needs on other paths, because threads synchronize twice: all threads
-    # read the panels that each thread packs.
+    # A further thread pays at twice the work of other paths: threads meet twice, because each thread reads panels that
+    # the other threads packed.
     plan.grid.row_parts = paid_threads(
         cells * p.grid_np * p.grid_np * I8_PANEL * I8_PANEL * (g.k + 1),
         2 * (g.kernels.tuning.thread_work if p.matrix is NULL else p.matrix.thread_work), min(<double>g.threads, cells)
