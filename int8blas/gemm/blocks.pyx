@@ -22,7 +22,7 @@ Nothing here depends on the instruction set: tile sizes, block sizes and functio
 
 from libc.stdint cimport int64_t
 
-from int8blas.core.kernels cimport I8_MATRIX_ROWS, I8_PANEL, i8_finish_streams
+from int8blas.core.kernels cimport I8_DOT2, I8_MATRIX_ROWS, I8_PANEL, i8_finish_streams
 from int8blas.core.memory cimport ALIGNMENT, acquire, release
 from int8blas.core.split cimport (
     MAX_PIECES, Grid, Piece, ceil_div, has_own_columns, part_count, pieces_of, round_up, share)
@@ -38,7 +38,8 @@ from int8blas.gemm.problem cimport PACK_PANELS, Problem, has_scale_groups
 from int8blas.gemm.scale_groups cimport multiply_scale_groups
 from int8blas.gemm.small_values cimport find_range, rebase_start, unshift
 from int8blas.gemm.spans cimport multiply_in_window
-from int8blas.gemm.tiles cimport go_to_panels, go_to_rows, load_b, point_to_c, start_tiles, store_tile
+from int8blas.gemm.tiles cimport (
+    go_to_panels, go_to_rows, multiply_outliers, point_to_c, start_tiles, store_tile, widen_panels)
 
 cdef enum:
     # The maximum number of panels of a packed B for which one thread computes the vectors of all columns. A barrier
@@ -127,8 +128,11 @@ cdef int multiply_blocks(const void *job, int64_t part, int64_t _parts) noexcept
                     jr = 0
                     while jr < n_tiles:                                         # jr: panels of a tile
                         jr += go_to_panels(&loop, jr, n_tiles)
-                        load_a(&loop)                                           # packs the A block, once
-                        load_b(&loop)                                           # widened panels, or outliers
+                        load_a(&loop)                                           # the block of A, once
+                        if loop.dot == I8_DOT2:
+                            widen_panels(&loop)
+                        elif loop.is_split:
+                            multiply_outliers(&loop)
                         ir = 0
                         while ir < m_tiles:                                     # ir: rows of a tile
                             ir += go_to_rows(&loop, ir, m_tiles)

@@ -7,8 +7,9 @@ from int8blas.gemm.problem cimport Problem
 
 
 cdef void start_tiles(LoopState *loop) noexcept nogil
+cdef void multiply_outliers(LoopState *loop) noexcept nogil
+cdef void widen_panels(LoopState *loop) noexcept nogil
 cdef int64_t go_to_panels(LoopState *loop, int64_t number, int64_t tiles) noexcept nogil
-cdef void load_b(LoopState *loop) noexcept nogil
 cdef int64_t go_to_rows(LoopState *loop, int64_t number, int64_t tiles) noexcept nogil
 cdef void choose_output(LoopState *loop) noexcept nogil
 cdef void point_to_c(LoopState *loop) noexcept nogil

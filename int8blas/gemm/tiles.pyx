@@ -85,11 +85,13 @@ cdef bint has_outliers(const LoopState *loop) noexcept nogil:
 
 
 cdef void multiply_outliers(LoopState *loop) noexcept nogil:
-    """Multiply the A block by the outliers of the current panels. The products, added to the sums of the earlier K
-    blocks, are the start values of the tiles' sums."""
+    """Multiply the A block by the outliers of the current panels, if they have outliers. The products, added to the
+    sums of the earlier K blocks, are the start values of the tiles' sums. load_a must have made the A block."""
     cdef const Cursor *at = &loop.at
     cdef i8_outlier_args t
     cdef int i
+    if not has_outliers(loop):
+        return
     load_columns(loop)
     loop.outlier_sums = loop.arena.outlier_sums
     if loop.arena.partial is not NULL and not loop.p.common.wide:
@@ -142,20 +144,11 @@ cdef int64_t go_to_panels(LoopState *loop, int64_t number, int64_t tiles) noexce
     t.a.tail = NULL
     if loop.dot == I8_DOT_SMALL:
         t.small_groups = groups_in_s16(loop, at.tile_panel, at.width)
+    loop.outlier_sums = NULL
     loop.pending.row = 0
     if loop.p.forms.skips:
         loop.place = place_of(loop.g.source.image, at.row)
     return at.along_n
-
-
-cdef void load_b(LoopState *loop) noexcept nogil:
-    """Widen the current panels if the multiply-add needs s16, and multiply the A block by their outliers. load_a must
-    have made the A block."""
-    loop.outlier_sums = NULL
-    if loop.dot == I8_DOT2:
-        widen_panels(loop)
-    elif loop.is_split and has_outliers(loop):
-        multiply_outliers(loop)
 
 
 cdef inline bint is_in_line(const LoopState *loop) noexcept nogil:

@@ -154,12 +154,14 @@ cdef void begin(Search *s, char *items) noexcept nogil:
 
 
 cdef inline bint is_excluded(const Search *s, int64_t index) noexcept nogil:
+    """Return whether a mask, or the range of excluded rows, excludes a row."""
     if s.excluded is not NULL:
         return s.excluded[index]
     return s.exclude_first <= index < s.exclude_end
 
 
 cdef bint is_wholly_excluded(const Search *s, int64_t first, int64_t end) noexcept nogil:
+    """Return whether all rows of a range are excluded."""
     cdef int64_t i
     if s.excluded is NULL:
         return s.exclude_first <= first and end <= s.exclude_end
@@ -170,6 +172,7 @@ cdef bint is_wholly_excluded(const Search *s, int64_t first, int64_t end) noexce
 
 
 cdef inline int64_t key_of_sum(const Search *s, int64_t sum_, int64_t query, int64_t squares) noexcept nogil:
+    """Return the key of the score of a row with this sum of products and sum of squares: a larger key is better."""
     cdef double length
     if not needs_squares(s):
         return sum_
