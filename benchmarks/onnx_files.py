@@ -24,7 +24,9 @@ from pathlib import Path
 import numpy as np
 
 OPEN_SIZES = {4: (1, 3, 64, 320), 3: (1, 16, 80), 2: (1, 16), 1: (1,)}
-LEAST = 3  # runs of each library
+LEAST = 3  # turns of each library, and timed runs of a turn
+SETTLE = 0.05  # seconds for which the threads of a library may spin after a run
+WARM_CALLS = 2
 LEAST_TOP = 1e-3
 INTEGERS = 10  # larger values may not be indices of an embedding
 
@@ -85,8 +87,9 @@ def timed(make, clock):
     return made, seconds, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
 
 
-def shortest(runs, seconds, clock):
-    """Return the shortest time of each function by a clock. The functions take turns."""
+def shortest(runs, seconds, clock, threads):
+    """Return the shortest time of each function by a clock. The functions take turns. On several threads a turn begins
+    when the threads of the previous function have stopped to spin, and has WARM_CALLS untimed calls."""
     best = dict.fromkeys(runs, math.inf)
     for function in runs.values():
         function()
@@ -94,9 +97,14 @@ def shortest(runs, seconds, clock):
     while time.perf_counter() < end or turns < LEAST:
         turns += 1
         for name, run in runs.items():
-            start = clock()
-            run()
-            best[name] = min(best[name], clock() - start)
+            if threads > 1:
+                time.sleep(SETTLE)
+                for _ in range(WARM_CALLS):
+                    run()
+            for _ in range(LEAST):
+                start = clock()
+                run()
+                best[name] = min(best[name], clock() - start)
     return best
 
 
@@ -152,7 +160,7 @@ def measure(path, threads, floats, seconds, clock):
     else:
         right, runs["exact"] = exact.run(None, feeds), lambda: exact.run(None, feeds)
     row["difference"], row["difference_default"] = differences(ours, right), differences(default, right)
-    row["times"] = shortest(runs, seconds, clock)
+    row["times"] = shortest(runs, seconds, clock, threads)
     return row
 
 
