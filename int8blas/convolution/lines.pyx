@@ -6,12 +6,12 @@ rows of A from the copy (i8_tile_args.more_segments). The copy has each element 
 matrix would have each element once for every tap.
 
 In B, k has the order (h, d; w, channel), and each line is padded to a multiple of 4. The copy has the lines of all
-planes of a window side by side, so that the lines of a window are evenly spaced. With a dilation of lines, it has runs
-of neighbouring lines of all planes side by side, with as many lines as the dilation. A unit of work is a block of the
-output for one group: some lines, or a stretch of one line. If the instruction set has no exact multiply-add of bytes,
-and the no-saturation proof fails for a panel, each unit of work widens its copy and its panels of B to 16 bits. For the
-matrix unit of a CPU, each unit of work pads the lines of B with zeros to whole steps. The bytes of A in this padding do
-not matter.
+planes of a window side by side, so that the lines of a window are evenly spaced. If lines are dilated, the copy puts
+runs of neighbouring lines side by side, one run for each plane. The number of lines of a run is the dilation. A unit of
+work is a block of the output for one group: some lines, or a stretch of one line. If the instruction set has no exact
+multiply-add of bytes, and the no-saturation proof fails for a panel, each unit of work widens its copy and its panels
+of B to 16 bits. For the matrix unit of a CPU, each unit of work pads the lines of B with zeros to whole steps. The
+bytes of A in this padding do not matter.
 """
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t
