@@ -143,9 +143,27 @@ cdef cnp.ndarray empty_like(cnp.ndarray array, int typenum):
     return empty_in_order(cnp.PyArray_DIMS(array), array, typenum)
 
 
+cdef bint sort_axes(int *order, cnp.ndarray array) noexcept:
+    """Fill in `order` with the axes of an array in the order of decreasing strides. Return whether the axes have this
+    order already."""
+    cdef int axis, at
+    cdef bint is_plain = True
+    for axis in range(cnp.PyArray_NDIM(array)):
+        at = axis
+        while at > 0 and llabs(cnp.PyArray_STRIDE(array, order[at - 1])) < llabs(cnp.PyArray_STRIDE(array, axis)):
+            order[at] = order[at - 1]
+            at -= 1
+        order[at] = axis
+        is_plain = is_plain and at == axis
+    return is_plain
+
+
 cdef list axes_in_memory(cnp.ndarray array):
     """Return the axes of an array in the order of decreasing strides."""
-    return sorted(range(array.ndim), key=[-abs(stride) for stride in (<object>array).strides].__getitem__)
+    cdef int order[MAX_DIMS]
+    cdef int at
+    sort_axes(order, array)
+    return [order[at] for at in range(cnp.PyArray_NDIM(array))]
 
 
 cdef cnp.ndarray empty_in_order(cnp.npy_intp *shape, cnp.ndarray like, int typenum):
@@ -153,19 +171,9 @@ cdef cnp.ndarray empty_in_order(cnp.npy_intp *shape, cnp.ndarray like, int typen
     cdef int order[MAX_DIMS]
     cdef cnp.npy_intp strides[MAX_DIMS]
     cdef cnp.npy_intp step
-    cdef int ndim = cnp.PyArray_NDIM(like), axis, at
-    cdef bint is_plain = True
+    cdef int ndim = cnp.PyArray_NDIM(like), at
     cdef cnp.dtype dtype
-    if cnp.PyArray_IS_C_CONTIGUOUS(like):
-        return empty(ndim, shape, typenum)
-    for axis in range(ndim):
-        at = axis
-        while at > 0 and llabs(cnp.PyArray_STRIDE(like, order[at - 1])) < llabs(cnp.PyArray_STRIDE(like, axis)):
-            order[at] = order[at - 1]
-            at -= 1
-        order[at] = axis
-        is_plain = is_plain and at == axis
-    if is_plain:
+    if cnp.PyArray_IS_C_CONTIGUOUS(like) or sort_axes(order, like):
         return empty(ndim, shape, typenum)
     dtype = cnp.PyArray_DescrFromType(typenum)
     step = (<object>dtype).itemsize

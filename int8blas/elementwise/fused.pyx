@@ -654,8 +654,12 @@ cdef bint set_bytes(FusedJob *job) noexcept:
 
 
 cdef bint all_whole(const FusedJob *job) noexcept:
-    """Return whether the result and both operands are one run each, which needs no buffer."""
-    return job.outer == 1 and job.out.whole and job.links[0].operand.whole and job.links[1].operand.whole
+    """Return whether the result and all arrays are one run each, which needs no buffer. Blocks may then be larger."""
+    cdef int i
+    for i in range(job.count):
+        if job.links[i].reads and not job.links[i].operand.whole:
+            return False
+    return job.outer == 1 and job.out.whole
 
 
 cdef bint needs_no_buffer(const FusedJob *job) noexcept:
@@ -704,9 +708,7 @@ cdef object fuse(list steps, cnp.ndarray target, float dst_scale, float dst_zero
     if job.outer * job.n >= LOOKED_UP and is_function_of_a_byte(job):
         find_table(job)
         job.compute = compute_lookup
-        # A block may be larger if it needs no buffer.
-        set_blocks(job, COPIED if job.outer == 1 and job.links[0].operand.whole and job.out.whole else BUFFER,
-                   LONG_LOOKUP)
+        set_blocks(job, COPIED if all_whole(job) else BUFFER, LONG_LOOKUP)
     elif set_direct(job) or set_bytes(job):
         job.compute = compute_bytes
         set_blocks(job, COPIED if all_whole(job) else BUFFER, LONG_BYTES)
