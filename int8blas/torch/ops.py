@@ -111,6 +111,14 @@ def thread_limit() -> AbstractContextManager[Any]:
     return num_threads(threads) if threads < num_threads() else nullcontext()
 
 
+def array_of(x: Tensor) -> np.ndarray[Any, Any]:
+    """Return a tensor of floats as an array of float32. It shares the memory of a float32 tensor."""
+    if x.requires_grad:
+        x = x.detach()
+    x = x.resolve_neg()  # torch negates some views, such as z.conj().imag, only when it reads them
+    return (x if x.dtype is FLOAT32 else x.float()).numpy()
+
+
 def multiply(layer: Callable[..., Any], x: Tensor) -> Tensor:
     """Apply a layer. The result has the dtype of x. The layer uses no more threads than torch does."""
     if x.dtype not in FLOATS:
@@ -118,10 +126,7 @@ def multiply(layer: Callable[..., Any], x: Tensor) -> Tensor:
             f"input must be float32, bfloat16 or float16, got {x.dtype}: convert it, or keep the module float "
             f"(filter= of int8blas.torch.quantize_)"
         )
-    if x.requires_grad:
-        x = x.detach()
-    x = x.resolve_neg()  # torch negates some views, such as z.conj().imag, only when it reads them
-    source = x.numpy() if x.dtype == torch.float32 else x.float().numpy()
+    source = array_of(x)
     threads = get_num_threads()
     if threads < num_threads():
         with num_threads(threads):

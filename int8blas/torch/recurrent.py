@@ -25,6 +25,7 @@ from int8blas.torch.ops import (
     FLOAT32,
     FLOATS,
     REMEDY,
+    array_of,
     layer_of,
     lowered,
     refuse_gradient,
@@ -152,12 +153,6 @@ def make_recurrent(
     return [ProjectedLSTM(part) if mode == "LSTM" else Steps(mode, part) for part in by_direction]
 
 
-def array_of(x: Tensor) -> Array:
-    """Return a tensor as a contiguous array of float32. A tensor that is contiguous float32 shares its memory."""
-    x = (x.detach() if x.requires_grad else x).resolve_neg()
-    return (x if x.dtype is FLOAT32 and x.is_contiguous() else x.float().contiguous()).numpy()
-
-
 def stacked(arrays: Sequence[Array]) -> Array:
     """Stack the arrays of the directions. The result shares the memory of a single array."""
     return arrays[0][None] if len(arrays) == 1 else np.stack(arrays)
@@ -172,7 +167,7 @@ def run(
             f"input must be float32, bfloat16 or float16, got {x.dtype}: convert it, or keep the module float "
             f"(filter= of int8blas.torch.quantize_)"
         )
-    source, state, memory = array_of(x), array_of(h), array_of(c)
+    source, state, memory = (np.ascontiguousarray(array_of(each)) for each in (x, h, c))
     ends = None if lengths is None else lengths.numpy()
     with thread_limit():
         if isinstance(layer, DynamicLSTM):
