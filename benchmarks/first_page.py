@@ -211,6 +211,7 @@ def update(columns: dict[str, dict[str, object]]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--update", action="store_true", help="write README.md and the picture")
+    parser.add_argument("--cpu", help="name of the CPU in README.md (default: the name that the system gives)")
     parser.add_argument("--budget", type=float, default=30, help="seconds for each column (default: %(default)s)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all numbers")
     parser.add_argument("--column", choices=SETTINGS, help=argparse.SUPPRESS)
@@ -222,6 +223,8 @@ def main() -> None:
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # TBB takes as many threads as there are CPUs
     isas = ours_isas()
     columns = {title: run_column(isa, options.budget) for title, isa in COLUMNS.items() if isa in isas}
+    for column in columns.values():
+        column["cpu"] = options.cpu or column["cpu"]
     for title, column in columns.items():
         for name, row in column["rows"].items():
             print(f"{title:8} {name:22} min {row['best']:8.3f} ms  median {row['median']:8.3f} ms  {row['fault']}")

@@ -22,11 +22,12 @@ from importlib import import_module
 from pathlib import Path
 
 import numpy as np
+from int8blas._bench.contest import MIN_SAMPLE, SETTLE
+from int8blas._bench.timing import Plan
+from int8blas._bench.timing import measure as take_turns
 
 OPEN_SIZES = {4: (1, 3, 64, 320), 3: (1, 16, 80), 2: (1, 16), 1: (1,)}
-LEAST = 3  # turns of each library, and timed runs of a turn
-SETTLE = 0.05  # seconds for which the threads of a library may spin after a run
-WARM_CALLS = 2
+ROUNDS = 40  # samples of each library, at most
 LEAST_TOP = 1e-3
 INTEGERS = 10  # larger values may not be indices of an embedding
 
@@ -87,27 +88,6 @@ def timed(make, clock):
     return made, seconds, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
 
 
-def shortest(runs, seconds, clock, threads):
-    """Return the shortest time of each function by a clock. The functions take turns. On several threads a turn begins
-    when the threads of the previous function have stopped to spin, and has WARM_CALLS untimed calls."""
-    best = dict.fromkeys(runs, math.inf)
-    for function in runs.values():
-        function()
-    end, turns = time.perf_counter() + seconds * len(runs), 0
-    while time.perf_counter() < end or turns < LEAST:
-        turns += 1
-        for name, run in runs.items():
-            if threads > 1:
-                time.sleep(SETTLE)
-                for _ in range(WARM_CALLS):
-                    run()
-            for _ in range(LEAST):
-                start = clock()
-                run()
-                best[name] = min(best[name], clock() - start)
-    return best
-
-
 def differences(ours, theirs):
     """Return the largest difference of float results and of integers, relative to the largest value, or to LEAST_TOP if
     all values are smaller, as in a detector's map of an image without an object."""
@@ -160,7 +140,8 @@ def measure(path, threads, floats, seconds, clock):
     else:
         right, runs["exact"] = exact.run(None, feeds), lambda: exact.run(None, feeds)
     row["difference"], row["difference_default"] = differences(ours, right), differences(default, right)
-    row["times"] = shortest(runs, seconds, clock, threads)
+    plan = Plan(ROUNDS, seconds * len(runs), MIN_SAMPLE, SETTLE if threads > 1 else 0, clock)
+    row["times"] = {name: timing.best for name, timing in take_turns(runs, plan).items()}
     return row
 
 

@@ -23,6 +23,7 @@ class Plan:
     budget: float  # seconds for all contestants, shared evenly
     min_sample: float  # seconds; shorter calls are repeated within a sample until it takes this long
     settle: float  # seconds of sleep before a sample: meanwhile idle workers of the previous contestant stop spinning
+    clock: Callable[[], float] = time.perf_counter
 
 
 @dataclass
@@ -49,11 +50,11 @@ SLOW_SAMPLE = 0.05  # seconds; a longer sample is not slow by chance
 LATEST = 2  # multiple of the budget after which rounds end, if the machine has become much slower
 
 
-def _sample(run: Callable[[], object], inner: int) -> float:
-    start = time.perf_counter()
+def _sample(run: Callable[[], object], inner: int, clock: Callable[[], float]) -> float:
+    start = clock()
     for _ in repeat(None, inner):
         run()
-    return (time.perf_counter() - start) / inner
+    return (clock() - start) / inner
 
 
 def _calibrate(run: Callable[[], object], plan: Plan) -> tuple[int, float]:
@@ -66,9 +67,9 @@ def _calibrate(run: Callable[[], object], plan: Plan) -> tuple[int, float]:
     run()
     inner = 1
     while True:
-        seconds = _sample(run, inner)
+        seconds = _sample(run, inner, plan.clock)
         if plan.min_sample <= seconds * inner < SLOW_SAMPLE:
-            seconds = min(seconds, _sample(run, inner), _sample(run, inner))
+            seconds = min(seconds, _sample(run, inner, plan.clock), _sample(run, inner, plan.clock))
         if seconds * inner >= plan.min_sample:
             return inner, seconds
         # The estimate of a short sample is coarse, so increase the number of calls by at most a factor of ten at a
@@ -113,7 +114,7 @@ def measure(
                     time.sleep(plan.settle)
                 for _ in range(warm[name]):
                     contestants[name]()
-                timings[name].seconds.append(_sample(contestants[name], timings[name].inner))
+                timings[name].seconds.append(_sample(contestants[name], timings[name].inner, plan.clock))
             late = time.perf_counter() - start > LATEST * plan.budget
             if late and all(len(timing.seconds) >= MIN_SAMPLES for timing in timings.values()):
                 break
