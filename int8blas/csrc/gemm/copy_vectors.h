@@ -1,6 +1,6 @@
 /* Copy vectors that are interleaved in memory to contiguous vectors, for the kernels of long K. The driver includes
- * this header, so the code uses only instructions that all CPUs have. Interleaving units (units.h) is as fast as
- * memory. */
+ * this header, so the code uses only instructions that all CPUs have. Interleaving units of 128 bits (units.h) is as
+ * fast as reading memory. */
 #ifndef I8_COPY_VECTORS_H
 #define I8_COPY_VECTORS_H
 
