@@ -1,7 +1,7 @@
 /* Armv8.0, in Cortex-A53, A57, A72 and A73, Graviton 1, Raspberry Pi 3 and 4.
  *
  *   SMULL, SMULL2, SMLAL2 .8h   8 products of s8, or of u8, in 16 bits; latency 4; one a cycle (A72, port F0)
- *   SADALP .4s                  adds sums of two s16 to s32; latency 4, or 1 from sum to sum; one a cycle (A72, port F1)
+ *   SADALP .4s                  adds sums of two s16 to s32; latency 4, 1 from sum to sum; one a cycle (A72, port F1)
  *   MUL .8h                     the low 16 bits of 8 products; one every cycle or two
  *
  * The sum of two products of s8 fits s16 unless all four factors are -128. The tiles therefore multiply s8 by s8, and
