@@ -12,8 +12,8 @@ if the parent has run a region. No result depends on the number of threads, or o
 
 A region ends when its last thread has finished, and OpenMP begins the next region when this thread has come back. If
 another process takes a thread's CPU, the thread finishes or comes back a time slice later: after milliseconds, for
-parts of microseconds. So a caller that has waited for milliseconds runs without regions for a while, and then tries a
-region again. If that region is late too, the next pause is longer.
+parts of microseconds. A caller that has waited for milliseconds therefore runs without regions for a while, and then
+tries a region again. If that region is late too, the next pause is longer.
 """
 
 import operator
@@ -68,7 +68,8 @@ cdef bint forked = False
 # Whether a thread runs without regions for a while after a late end of a region.
 cdef bint looks_at_ends = True
 
-# In seconds: the shortest wait that counts as a time slice of another process, and the longest pause without regions.
+# LATE is the shortest wait, in seconds, that counts as a time slice of another process. LONGEST is the longest pause
+# without regions, in seconds.
 cdef double LATE = 1e-3, LONGEST = 0.2
 # A number of ticks that is less than LATE on every CPU. A shorter wait needs no conversion to seconds.
 cdef int64_t SOON = 10_000
@@ -103,7 +104,7 @@ cdef struct Region:
 
 cdef int region_threads(int wanted) noexcept nogil:
     """Return the number of threads that the next parallel region may request: `wanted`, or fewer if the system cannot
-    create them.
+    create so many threads.
 
     Every region first calls this function. A caller that divides its work by the number of threads may call it earlier.
     """
@@ -125,7 +126,8 @@ cdef inline void begin_region(Region *region, int threads) noexcept nogil:
 
 
 cdef inline int workers(const Region *region) noexcept nogil:
-    """Return the number of threads that work in the running region. The runtime may supply fewer than requested."""
+    """Return the number of threads that work in the running region. The runtime may supply fewer threads than
+    requested."""
     return min(region.threads, i8_omp_team_size())
 
 
@@ -154,8 +156,9 @@ cdef void look_at_end(const Region *region, int64_t wait) noexcept nogil:
 
 cdef void set_alone(double now, double wait, double saved) noexcept nogil:
     """Run without regions for some time if the wait for other threads was long, and longer than the time `saved` that
-    these threads saved. The pause is twice the wait, so one thread loses hardly more time than another wait would take.
-    If the last pause has just ended, another process still takes the CPU, and the pause is twice the last pause."""
+    these threads saved. The pause is twice the wait, so running on one thread loses hardly more time than another wait
+    would take. If the last pause has just ended, another process still takes the CPU, and the pause is twice the last
+    pause."""
     cdef double alone = 2 * wait
     if wait < LATE or wait < saved:
         return
@@ -201,7 +204,7 @@ cdef int run_parts(part_fn function, const void *job, int64_t parts, int threads
 
 
 cdef int64_t do_parts(const Parts *p, int64_t part, int64_t end) noexcept nogil:
-    """Run the parts from `first` on. Return the first part that gets no memory, or `end`."""
+    """Run the parts from `part` to `end`. Return the first part that gets no memory, or `end`."""
     while part < end and p.function(p.job, part, p.count) == 0:
         part += 1
     return part
@@ -250,7 +253,7 @@ cdef int do_rest(Shares *s) noexcept nogil:
 
 
 cdef void wait_for_all(Region *region) noexcept nogil:
-    """Wait until all threads of the region have come here, and note the wait of the first thread."""
+    """Wait until all threads of the region have called this function, and note the wait of the first thread."""
     cdef int64_t since = i8_ticks()
     i8_omp_barrier()
     if threadid() == 0:
@@ -280,7 +283,7 @@ cdef void run_in_turn(part_fn first, int64_t first_parts, part_fn second, int64_
 
 
 cdef void do_own_parts(const Parts *p, int thread, int threads) noexcept nogil:
-    """Set the range of a thread's parts. The range of a thread without work is empty."""
+    """Run one thread's parts, which need no memory. A thread without work has no parts."""
     if thread < threads:
         do_parts(p, first_part(p, thread, threads), first_part(p, thread + 1, threads))
 
@@ -333,8 +336,8 @@ cdef int region_used() noexcept nogil:
 
 
 cdef int max_threads() noexcept nogil:
-    """Return the maximum number of threads of a call from this thread: `allowed_threads`, or while networks run at the
-    same time, the thread's share of the CPUs."""
+    """Return the maximum number of threads of a call from this thread: at most `allowed_threads`, and while several
+    networks run, at most the thread's share of the CPUs."""
     return min(allowed_threads(), shared_cpus(cpus))
 
 
@@ -378,7 +381,7 @@ def _limit():
 
 
 def _put_limit(limit):
-    # With `most` = 0, the next call determines the possible number of threads again.
+    # If `most` is 0, the next call determines the possible number of threads again.
     i8_my_team.limit, i8_my_team.most = limit, 0
 
 
@@ -435,7 +438,7 @@ def num_threads(n=..., *, scope="thread"):
     -----
     Any thread may use the object in any number of blocks, which may be nested. A block sets the limit of the thread
     that enters it. At the end of the first block in the thread that made the call, this thread gets the setting from
-    before the call, unless a later call has changed the setting. Any other block restores the setting that it found at
+    before the call, unless a later call has changed the setting. Each other block restores the setting that it found at
     its start. Blocks may end in any order, for example with ``contextlib.ExitStack``. The open block that was entered
     last determines the setting. After the end of all blocks the thread has its first setting again. If a thread leaves
     a block that it has not entered, RuntimeError is raised, and no setting changes. Settings belong to threads, not to

@@ -36,7 +36,7 @@ def are_arrays(value: object) -> bool:
 
 
 def traced(*sources: str) -> Callable[[Function], Function]:
-    """Trace calls of a function of arrays. The line has the shapes of the arguments that `sources` names."""
+    """Trace calls of a function of arrays. The line of a call has the shapes of the arguments that `sources` names."""
 
     def decorate(function: Function) -> Function:
         if not is_verbose():

@@ -33,7 +33,8 @@ def check_created(layer: object, value: object) -> None:
 
 
 def is_option(value: object, options: tuple[object, ...]) -> bool:
-    """Return whether a value is one of some numbers or strings. NumPy would compare the elements of an array."""
+    """Return whether a value is one of some numbers or strings. Check the type first, because `in` would compare the
+    elements of an array."""
     return isinstance(value, (Number, str)) and value in options
 
 
@@ -109,9 +110,9 @@ def remedy(array: npt.NDArray[Any], name: str, wanted: tuple[str, ...]) -> str:
 
 
 def remedy_of_integers(array: npt.NDArray[Any], given: str, wanted: list[str]) -> str:
-    """Return the remedy for integers: the first of these types that can represent them, or their range if no type
-    can."""
-    # A broadcast array may have any number of elements. Look at each element in memory once.
+    """Return the remedy for integers: the first `wanted` type that can represent the integers, or their range if no
+    type can."""
+    # A broadcast array may have any number of elements. Examine each element in memory once.
     held = array[tuple(slice(None, None if step else 1) for step in array.strides)]
     low, high = (int(held.min()), int(held.max())) if held.size else (0, 0)
     for to in sorted(wanted, key="int32".__ne__):
