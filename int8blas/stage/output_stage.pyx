@@ -30,8 +30,8 @@ cnp.import_array()
 # The kernels number post-ops in the order of these names.
 cdef dict ELTWISE_KINDS = {name: I8_ELTWISE + i for i, name in enumerate(ELTWISE)}
 cdef dict BINARY_KINDS = {name: I8_ADD + i for i, name in enumerate(BINARY)}
-# The masks of each tensor whose values the kernels take, and the dimension of these values. Values of the destination
-# or of sums with any other mask are "spread": they become operands of post-ops.
+# For each tensor, the masks whose values the kernels take, and the dimension of these values. With any other mask,
+# values of the destination or of sums are "spread": the values become operands of post-ops.
 cdef dict MASKS = {"src": {0: None, 1: "rows", 3: "row groups"}, "weights": {0: None, 1: "columns", 3: "groups"},
                    "dst": {0: None, 2: "columns"}}
 cdef dict MASK_NAMES = {"src": "0 or 1 << 0 (a value for each row)", "weights": "0 or 1 << 0 (a value for each output "
@@ -203,7 +203,7 @@ cdef class Layer:
         return MASKS[tensor].get(mask, False)
 
     cdef object one_value(self, str parameter, str tensor, object value):
-        """Return the checked value of a tensor if it is one number, the common case. Otherwise return None."""
+        """Return the checked value of a tensor if the value is one number, the common case, or else None."""
         if self.masks[parameter].get(tensor) != 0:
             return None
         if parameter == "scales":
@@ -219,7 +219,7 @@ cdef class Layer:
         return INT32
 
     cdef dict checked_masks(self, parameter, declared, values):
-        """Return the declared masks. A tensor without a declared mask gets the mask that fits its values."""
+        """Return the declared masks. A tensor without a declared mask gets the mask that fits the tensor's values."""
         cdef dict masks = dict(declared)
         for tensor, array in values.items():
             vector = 2 if tensor == "dst" else 3 if array.ndim == 2 else 1
@@ -333,8 +333,8 @@ cdef class Layer:
         return "src" in self.masks[parameter] and "src" not in self.constants[parameter]
 
     cdef object number_of_source(self, str parameter, bint brings, object values):
-        """Return the source's scale or zero point if the execution supplies no other value. Return 0 if it supplies no
-        value, and None if the values need the full check."""
+        """Return the source's scale or zero point if the execution supplies no other value. Return 0 if the execution
+        supplies no value, and None if the values need the full check."""
         if not brings:
             return 0 if values is None or (type(values) is dict and not values) else None
         if type(values) is not dict or len(<dict>values) != 1 or "src" not in <dict>values:
@@ -344,7 +344,8 @@ cdef class Layer:
         return one_integer((<dict>values)["src"], self.src_dtype)
 
     cdef Bound common_part(self):
-        """Return the values that all executions share if they supply only a scale or a zero point of the source."""
+        """Return the values that all executions share if executions supply only a scale or a zero point of the
+        source."""
         self.brings_scale, self.brings_zero = self.source_brings(SCALES), self.source_brings(ZERO_POINTS)
         self.src_dtype = self.zero_point_type("src")
         self.weights_scale = self.constants[SCALES].get("weights", ONE)
@@ -499,7 +500,8 @@ cdef class Layer:
         reciprocal = ONE / scales["dst"] if "dst" in scales else ONE
         set_columns(&bound.stage.dst_scale, reciprocal, bound._arrays)
         bound.stage.rescales = "dst" in self.masks["scales"] or "dst" in self.masks["zero_points"]
-        # With groups, sums may add infinities of both signs. Without groups all scales and reciprocals are finite.
+        # With scale groups, a sum may add infinities of both signs. Without groups all scales and reciprocals are
+        # finite.
         bound.stage.finite = not self.group
         # Adding -0.0 changes no number.
         set_columns(&bound.stage.bias, NO_CHANGE if self._bias is None or self.integer_bias else self._bias,
@@ -508,7 +510,8 @@ cdef class Layer:
             bound._co_cols = padded(self._bias, cnp.NPY_INT32)
 
     cdef object bind_groups(self, Bound bound, object scales):
-        """Set the scales (groups, columns) in panels. If the source's scale is one number, multiply them by it."""
+        """Set the scales (groups, columns) in panels. If the source's scale is one number, multiply the scales by this
+        number."""
         cdef cnp.ndarray array
         panels, groups, width = (<object>self._column_sums).shape
         by_column = np.zeros((groups, panels * width), np.float32)
@@ -706,7 +709,7 @@ cdef class Bound:
         return 0
 
     cdef int64_t padding(self) noexcept:
-        """Return the zero point of a source with one zero point."""
+        """Return the zero point of a source that has one zero point."""
         return self.ao - self.src_shift
 
     cdef void fill(self, Problem *g) noexcept:
