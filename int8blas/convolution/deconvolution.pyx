@@ -5,15 +5,17 @@
           of (src[n, ic, i] - zp_src) * (weights[oc, ic, k] - zp_weights[oc])
 
 There are 1 to 3 spatial dimensions. All outputs o for which o + before has the same remainder modulo the stride use the
-same elements k of the kernel. These outputs form a phase, which is a convolution without strides. So no zeros are
-inserted and multiplied. If a stride is larger than the kernel, the sums of the outputs between the phases are empty.
+same elements k of the kernel. These outputs form a phase, which is a convolution without strides. No zeros are inserted
+and multiplied. If a stride is larger than the kernel, no phase computes the outputs between the phases, whose sums are
+empty.
 
-One convolution computes neighbouring phases of a line whose windows are equal. Its output channels are the channels of
-several neighbouring outputs. With few output channels, one convolution computes all phases of a line. Its window then
-is the union of the windows of these outputs. Taps outside of an output's own window have weights of 0.
+If neighbouring phases of a line have equal windows, one convolution computes these phases. The channels of several
+neighbouring outputs are then the output channels of the convolution. With few output channels, one convolution computes
+all phases of a line, and its window is the union of the windows of these outputs. Taps outside of an output's own
+window have weights of 0.
 
-Outputs with empty sums are equal, unless a post-op reads a value for each output. So the layer computes one pixel of
-these outputs, and copies it.
+Outputs with empty sums are equal, unless a post-op reads a value for each output. The layer computes one pixel of these
+outputs, and copies the pixel.
 """
 
 from itertools import product
@@ -54,7 +56,7 @@ def _phases(kernel, stride, dilation, before):
 
 
 cdef class Deconvolution(ConvolutionLayer):
-    """A quantized deconvolution (transposed convolution). It is created once and executed many times.
+    """A quantized deconvolution (transposed convolution), which is created once and executed many times.
 
     Parameters
     ----------
@@ -258,8 +260,7 @@ cdef class Deconvolution(ConvolutionLayer):
         """Return the phases with taps. If `fill_rest` does not compute the outputs that no tap reaches, phases for
         these outputs follow.
 
-        A phase without taps has the outputs that taps reach in all dimensions before some dimension d, but not in
-        dimension d.
+        A phase without taps belongs to a dimension d. Taps reach its outputs in all dimensions before d, but not in d.
         """
         cdef int64_t size, rest = whole.size[3] % <int64_t>self.strides[self._spatial - 1]
         cdef int d, behind

@@ -34,7 +34,7 @@ cdef struct MatrixJob:
 
 
 cdef int write_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
-    """Write a part of the rows. Rows count through the matrices of all groups, one after another."""
+    """Write a part of the rows. The rows of all groups' matrices are numbered consecutively."""
     cdef const MatrixJob *j = <const MatrixJob *>job
     cdef i8_image image = j.image
     cdef int64_t row = share(j.groups * j.rows, part, parts), end = share(j.groups * j.rows, part + 1, parts), together
