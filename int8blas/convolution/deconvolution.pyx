@@ -5,17 +5,17 @@
           of (src[n, ic, i] - zp_src) * (weights[oc, ic, k] - zp_weights[oc])
 
 There are 1 to 3 spatial dimensions. All outputs o for which o + before has the same remainder modulo the stride use the
-same elements k of the kernel. These outputs form a phase, which is a convolution without strides. No zeros are inserted
-and multiplied. If a stride is larger than the kernel, no phase computes the outputs between the phases, whose sums are
-empty.
+same elements k of the kernel. The outputs with one remainder form a phase, which is a convolution without strides. No
+zeros are inserted and multiplied. If a stride is larger than the kernel, no phase computes the outputs between the
+phases, whose sums are empty.
 
 If neighbouring phases of a line have equal windows, one convolution computes these phases. The channels of several
 neighbouring outputs are then the output channels of the convolution. With few output channels, one convolution computes
-all phases of a line, and its window is the union of the windows of these outputs. Taps outside of an output's own
-window have weights of 0.
+all phases of a line, and its window is the union of the phases' windows. Taps outside of an output's own window have
+weights of 0.
 
-Outputs with empty sums are equal, unless a post-op reads a value for each output. The layer computes one pixel of these
-outputs, and copies the pixel.
+Outputs with empty sums are equal, unless a post-op reads a value for each output. The layer computes one pixel for the
+outputs with empty sums, and copies this pixel.
 """
 
 from itertools import product

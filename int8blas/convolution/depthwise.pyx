@@ -3,7 +3,7 @@ depthwise_pairs_body.h (without VNNI).
 
 The weights are a packed B with a column for each output channel. The rows k of B have the order (w; d, h), and the
 number of pairs (d, h) is padded to a multiple of 4. A unit of work consists of some output lines, for the channels of
-one kernel call. A thread computes one stretch of these lines after another. If the channels of a pixel are not
+one kernel call. A thread computes one stretch of a unit's lines after another. If the channels of a pixel are not
 contiguous, or have several filters each, the thread first copies the stretch of the image.
 
 A few channels would leave most lanes of a vector empty. For few channels, the kernel takes the channels of all pixels
@@ -464,8 +464,8 @@ cdef class DepthwiseFilters(Filters):
         return self.packed._sums // self.together
 
     cdef bint is_strided(self, const Problem *g) noexcept:
-        """Return whether the kernel for stride 2 is faster. This kernel takes equal times for half of its channels and
-        for all of its channels."""
+        """Return whether the kernel for stride 2 is faster. The kernel for stride 2 takes equal times for half of its
+        channels and for all of its channels."""
         cdef const i8_image *m = &self.window
         return (
             g.kernels.convolution.depthwise_strided is not NULL and m.kernel[0] * m.kernel[1] == I8_STRIDED

@@ -36,8 +36,8 @@ class FarSums:
     """The sums of a layer with any zero points.
 
     `plain` has a layer without scales and with int32 results for each limb of a source. Each call passes the zero point
-    of its source. `ones` has layers of the same kind, with weights of ones and one output channel for each group.
-    `ones` is needed only if the weights have zero points, `zeros`.
+    of its source. `ones` has layers like `plain`, with weights of ones and one output channel for each group. `ones` is
+    needed only if the weights have zero points, `zeros`.
     """
 
     def __init__(self, plain, ones, zeros):

@@ -182,8 +182,8 @@ cdef int execute(const void *job, int64_t part, int64_t parts) noexcept nogil:
 cdef class Filters:
     """Filters with int8 weights (g, oc, ic, kd, kh, kw), and with strides, dilation and padding for d, h and w.
 
-    The packed matrix depends only on the weights and on these parameters. `pack_weights` or `restore` sets the matrix.
-    With `whole_groups`, zeros pad each line of a window to whole groups of k.
+    The packed matrix depends only on weights, strides, dilation and padding. `pack_weights` or `restore` sets the
+    matrix. With `whole_groups`, zeros pad each line of a window to whole groups of k.
     """
 
     def __cinit__(self):
@@ -248,7 +248,7 @@ cdef class Filters:
         return 0
 
     cdef int restore(self, PackedB packed) except -1:
-        """Check that packed weights have the shape of these filters, and set them."""
+        """Check that packed weights have the shape of the filters, and set the packed weights."""
         if packed.dtype != np.int8 or packed.shape != self.matrix_shape():
             raise ValueError(f"weights must have been packed as int8 of shape {self.matrix_shape()}, got {packed}")
         self.packed = packed

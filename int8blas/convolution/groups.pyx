@@ -27,7 +27,7 @@ from int8blas.stage.output_stage cimport Bound
 cnp.import_array()
 
 cdef enum:
-    # The bytes of a copied part of the image. Together with the weights, this part fits every L2 cache.
+    # The bytes of a copied part of the image. Together with the weights, ROOM bytes fit every L2 cache.
     ROOM = 48 << 10
     # The maximum number of pixels that the windows of the shortest stretch of a line may span. MAX_SPAN pixels fill at
     # most half of ROOM.

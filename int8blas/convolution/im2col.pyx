@@ -70,8 +70,8 @@ def im2col(src, kernel, *, strides=1, padding=0, dilation=1, groups=1, layout=No
     padding_value : int, optional
         The value of padding. The zero point of the images stands for 0.0.
     out : ndarray of src's dtype, optional
-        The array for the result, with any strides. If it is not C-contiguous, or shares memory with `src`, the matrix
-        is copied once.
+        The array for the result, with any strides. If `out` is not C-contiguous, or shares memory with `src`, the
+        matrix is copied once.
 
     Returns
     -------

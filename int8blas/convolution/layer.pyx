@@ -39,8 +39,8 @@ cnp.import_array()
 cdef class Phase:
     """Filters for every `steps`-th output in each of d, h and w, from `first` on.
 
-    `taps` lists the kernel elements of these filters in each spatial dimension. None stands for all elements. Filters
-    for outputs without taps do not read the source, and `sees` is False. Filters that do not read the source have one
+    `taps` lists the kernel elements of the filters in each spatial dimension. None stands for all elements. Filters for
+    outputs without taps do not read the source, and `sees` is False. Filters that do not read the source have one
     channel and one tap, which adds 0. Filters may compute `fold` neighbouring outputs of a line as the channels of one
     output.
     """
@@ -94,8 +94,8 @@ cdef class Values:
         return 0
 
     cdef int keep(self) except -1:
-        """Copy all values. An execution that binds them again after it has written a part of the destination calls this
-        method first, because an argument may share memory with the destination."""
+        """Copy all values. An execution that binds the arguments again after it has written a part of the destination
+        calls `keep` first, because an argument may share memory with the destination."""
         self.scales = {tensor: as_array(x, "scales").copy() for tensor, x in self.scales.items()}
         self.zero_points = {tensor: as_array(x, "zero_points").copy() for tensor, x in self.zero_points.items()}
         if self.operands is not None:
@@ -506,7 +506,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
 
     cdef tuple describe(self, cnp.ndarray x, Problem *g, i8_image *image, size_t *workspace):
         """Describe the first phase, for a source and a new destination. Return the path, and the owners of the memory
-        to which the problem points. The caller must keep these owners while the caller reads the problem."""
+        to which the problem points. The caller must keep the owners while it reads the problem."""
         cdef cnp.npy_intp shape[5]
         cdef Images source, whole, part
         cdef Phase phase = self._phases[0]

@@ -1,4 +1,4 @@
-"""The strategy for overlapping windows of few channels. Gathering a matrix of these windows would take longer.
+"""The strategy for overlapping windows of few channels. Gathering a matrix of overlapping windows would take longer.
 
 A thread copies a part of the image with its padding, with contiguous channels of one group. In the copy, the window of
 an output is one segment of each line, and windows of neighbouring outputs are evenly spaced, so the micro-kernel reads
@@ -11,7 +11,7 @@ runs of neighbouring lines side by side, one run for each plane. The number of l
 work is a block of the output for one group: some lines, or a stretch of one line. If the instruction set has no exact
 multiply-add of bytes, and the no-saturation proof fails for a panel, each unit of work widens its copy and its panels
 of B to 16 bits. For the matrix unit of a CPU, each unit of work pads the lines of B with zeros to whole steps. The
-bytes of A in this padding do not matter.
+bytes of A that meet padding of B do not matter.
 """
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t
@@ -37,7 +37,7 @@ from int8blas.stage.output_stage cimport Bound
 cnp.import_array()
 
 cdef enum:
-    # If the weights of all panels are split, gathered windows are faster for groups with at least this number of
+    # If the weights of all panels are split, gathered windows are faster for groups with at least SPLIT_OUTPUTS
     # outputs.
     SPLIT_OUTPUTS = 48
     # The number of bytes after a line that a tile may read and a copy may write.

@@ -84,7 +84,7 @@ cdef View view_of(Filters filters, Bound bound, const Images *src, const Images 
 
 
 cdef Filters variant_of(Filters f, int form, int64_t fold=1):
-    """Return the filters for a form of the images. At the first use, pack the weights of these filters."""
+    """Return the filters for a form of the images. At the first use, pack the filters' weights."""
     cdef Filters variant = f.variants.get((form, fold))
     cdef i8_image *window = &f.window
     if variant is not None:
@@ -341,8 +341,8 @@ cdef int skip_lines(View view, const i8_image *window) except -1:
 
 
 cdef list apart(View whole, uint8_t flip):
-    """Return a view for each remainder of columns modulo the dilation. If no kernel takes these views, return the whole
-    view."""
+    """Return a view for each remainder of columns modulo the dilation. If no kernel takes the views of remainders,
+    return the whole view."""
     cdef const i8_image *window = &whole.filters.window
     cdef int64_t dilation = window.dilation[2], stride = window.stride[2], first, x, at, gap
     cdef Filters filters = variant_of(whole.filters, APART)

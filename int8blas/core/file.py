@@ -146,8 +146,8 @@ def load(path: Origin, mmap: bool | None = None, *, verify: str = "full") -> Any
     mmap : bool, optional
         Map the file into memory instead of reading it. All processes that map the file share this memory. By default a
         path is mapped, and a file object is read, because it cannot be mapped. A mapped file must not change while it
-        is in use; `save` may replace the file, because `save` leaves the mapped file unchanged. If another process
-        rewrites the mapped bytes, results are wrong, but no other memory is read or written. If another process
+        is in use, except that `save` may replace the file, because `save` leaves the mapped file unchanged. If another
+        process rewrites the mapped bytes, results are wrong, but no other memory is read or written. If another process
         truncates the mapped file, the operating system ends this process (SIGBUS).
     verify : {'full', 'index'}, optional
         The bytes that are compared with their checksums: all, or only the header and the index. With "index" a mapped

@@ -55,7 +55,7 @@ def available_isas():
     tuple of str
         The names. On x86-64 the names are some of ``'amx'``, ``'avx512vnni'``, ``'avxvnni'``, ``'avx512bw'`` and
         ``'avx2'``. On 64-bit Arm the names are some of ``'i8mm'``, ``'dotprod'`` and ``'neon'``. ``'ref'``, the
-        portable C kernels, is always among them. The first name is the default.
+        portable C kernels, is always among the names. The first name is the default.
 
     See Also
     --------

@@ -1,12 +1,12 @@
 """New arrays for results. Large arrays begin on a cache line.
 
-NumPy's arrays begin 16 bytes after a page, or at any multiple of 16 bytes. In such an array, even rows of whole cache
-lines each span one more line, and every store of a vector writes two lines. Large results therefore get memory from
-memory.pyx, through a memory handler of NumPy (NEP 49). Arrays own, resize and trace this memory like any memory. If a
-program has set its own handler, NumPy uses that handler.
+NumPy's arrays begin 16 bytes after a page, or at any multiple of 16 bytes. In NumPy's arrays, even rows of whole cache
+lines span one more line each, and every store of a vector writes two lines. Large results therefore get memory from
+memory.pyx, through a memory handler of NumPy (NEP 49). Arrays own, resize and trace memory from memory.pyx like any
+memory. If a program has set its own handler, NumPy uses that handler.
 
-Small arrays get NumPy's memory. Alignment does not make them faster, and changing the handler takes as long as a small
-product. The module also remembers views of arrays, because NumPy takes a microsecond to make a view.
+Small arrays get NumPy's memory. Alignment does not make small arrays faster, and changing the handler takes as long as
+a small product. The module also remembers views of arrays, because NumPy takes a microsecond to make a view.
 """
 
 from cpython.object cimport PyObject

@@ -1,7 +1,7 @@
 """Divide work among threads, by pure functions of the sizes.
 
 A grid has units of work, for example tiles of C. If no rectangle is larger than the rounded up mean, the grid is
-divided into rectangles of nearly equal size, one for each thread. If a rectangle would be larger than this mean, the
+divided into rectangles of nearly equal size, one for each thread. If a rectangle would be larger than the mean, the
 grid is divided into stretches: consecutive units, counted column by column. No stretch is larger than the rounded up
 mean. Rectangles are preferred to stretches, because rectangles read less of the operands for each unit.
 """

@@ -74,7 +74,7 @@ cdef double LATE = 1e-3, LONGEST = 0.2
 # A number of ticks that is less than LATE on every CPU. A shorter wait needs no conversion to seconds.
 cdef int64_t SOON = 10_000
 # Time and ticks when this module was loaded. The number of ticks in a second is the difference between the present
-# ticks and these ticks, divided by the difference of the times.
+# ticks and first_ticks, divided by the difference between the present time and first_seconds.
 cdef int64_t first_ticks = i8_ticks()
 cdef double first_seconds = i8_omp_seconds()
 
@@ -106,7 +106,8 @@ cdef int region_threads(int wanted) noexcept nogil:
     """Return the number of threads that the next parallel region may request: `wanted`, or fewer if the system cannot
     create so many threads.
 
-    Every region first calls this function. A caller that divides its work by the number of threads may call it earlier.
+    Every region first calls region_threads. A caller that divides its work by the number of threads may call it
+    earlier.
     """
     cdef i8_team *mine = &i8_my_team
     cdef int threads = wanted
@@ -177,8 +178,8 @@ cdef int threads_for(double work, double thread_work, double most) noexcept nogi
 cdef int run_parts(part_fn function, const void *job, int64_t parts, int threads) noexcept nogil:
     """Run all parts of a job on at most `threads` threads. Return 0, or -1 if there was no memory for a part.
 
-    A part does nothing if it gets no memory. The calling thread runs this part again when other parts have released
-    their memory.
+    A part does nothing if it gets no memory. The calling thread runs parts without memory again when other parts have
+    released their memory.
     """
     cdef Shares s
     cdef int status = 0
@@ -520,7 +521,7 @@ def seconds_alone(wait=0.0, saved=0.0, time=None):
 
 
 cdef bint switched_on(str name, str default) except -1:
-    """Return whether an environment variable is 1. Raise an error if it is neither 0 nor 1."""
+    """Return whether an environment variable is 1, and raise an error if the variable is neither 0 nor 1."""
     value = os.environ.get(name, "") or default
     if value not in ("0", "1"):
         raise ValueError(f"{name} must be 0 or 1, got {value!r}")

@@ -7,7 +7,7 @@
  *         return NULL;
  *     if (int8blas.gemm_u8s8s32('N', 'N', 'F', m, n, k, 1, a, k, 0, b, n, 0, 0, c, n, NULL) != INT8BLAS_OK) ...
  *
- * `int8blas` is a table of functions, static in each C file that includes this header. Each of these C files calls
+ * `int8blas` is a table of functions, static in each C file that includes this header. Each C file calls
  * import_int8blas(), or copies the table of another file.
  *
  * For op(X) = X or its transpose,
@@ -74,7 +74,7 @@ struct int8blas_functions {
 
     /* Compute the dot product of two vectors, exact in int64 for any n, with the same bits as int8blas.matmul:
      *
-     *     result[0] := sum over i of x[i] * y[i]
+     *     result[0] := sum over i of x[i] * y[i].
      *
      * Arguments have the order of BLAS. The vectors have n elements, incx and incy elements apart; an increment may be
      * 0. A vector with a negative increment begins at its end in memory: element i is x[(n - 1 - i) * -incx]. `result`

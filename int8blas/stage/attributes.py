@@ -38,7 +38,7 @@ ELTWISE_DEFAULTS = {
     "soft_relu": (1.0, 0.0),
     "hardsigmoid": (1 / 6, 0.5),
 }
-# The functions that limit their argument to [alpha, beta]. These functions have no default of alpha and beta.
+# The functions that limit their argument to [alpha, beta], and have no default of alpha and beta.
 CLIPS = ("clip", "clip_v2")
 # Schemes of arithmetic from sums to the destination, in the order of csrc/stage/stage.h.
 SCHEMES = ("float", "doubling", "single", "onnx")
@@ -186,7 +186,7 @@ _RELU = Eltwise("relu", _SLOPE, 0.0, _SCALE)
 
 
 def ReLU(slope: float = _SLOPE, scale: float = _SCALE) -> Eltwise:  # noqa: N802  (it is used like the other classes)
-    """Post-op: y = scale * (y if y >= 0 else slope * y). This function returns ``Eltwise("relu", slope, 0, scale)``.
+    """Post-op: y = scale * (y if y >= 0 else slope * y). The function returns ``Eltwise("relu", slope, 0, scale)``.
 
     Parameters
     ----------
@@ -330,10 +330,10 @@ class Attributes:
         :class:`Sum`, :class:`Eltwise` (or :func:`ReLU`), :class:`Binary` and :class:`PReLU`, applied to the result in
         this order, in float32, before the destination's scale.
     output_scales : (int, array_like), optional
-        The older model: a mask and values. Before the post-ops, the sum of accumulator and bias is multiplied by these
-        values. The mask selects dimensions of the destination: 0 selects one value, ``1 << 1`` a value for each output
-        channel. For all other masks the values are flat, or have the shape of the selected dimensions. `output_scales`
-        excludes other scales and zero points.
+        The older model: a mask and values. Before the post-ops, the sum of accumulator and bias is multiplied by the
+        values of `output_scales`. The mask selects dimensions of the destination: 0 selects one value, ``1 << 1`` a
+        value for each output channel. For all other masks the values are flat, or have the shape of the selected
+        dimensions. `output_scales` excludes other scales and zero points.
     requantization : {'float', 'doubling', 'single', 'onnx'}, optional
         The arithmetic from the sums to the destination: float32 ('float'), integers by a scheme of
         :func:`int8blas.requantize` ('doubling', 'single'), or float32 with ONNX's rounding ('onnx'). See Notes.

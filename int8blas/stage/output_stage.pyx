@@ -1,8 +1,8 @@
 """The epilogue of a quantized primitive: make the ``i8_stage`` that the kernels read from attributes and values.
 
 A ``Layer`` has the values that are known when a primitive is created: attributes, bias, types and constants. A
-``Layer`` combines these values with the values of one execution to a ``Bound``, which has C structures and the arrays
-to which the structures point. If executions supply no values, one ``Bound`` serves all executions.
+``Layer`` combines its values with the values of one execution to a ``Bound``, which has C structures and the arrays to
+which the structures point. If executions supply no values, one ``Bound`` serves all executions.
 """
 
 from types import MappingProxyType
@@ -27,7 +27,7 @@ from int8blas.stage.attributes import BINARY, ELTWISE, INTEGER_SCHEMES, TENSORS,
 
 cnp.import_array()
 
-# The kernels number post-ops in the order of these names.
+# The kernels number post-ops in the order of ELTWISE and BINARY.
 cdef dict ELTWISE_KINDS = {name: I8_ELTWISE + i for i, name in enumerate(ELTWISE)}
 cdef dict BINARY_KINDS = {name: I8_ADD + i for i, name in enumerate(BINARY)}
 # For each tensor, the masks whose values the kernels take, and the dimension of these values. With any other mask,
@@ -441,8 +441,8 @@ cdef class Layer:
         return layouts.aligned(layouts.spread(np.asarray(values), logical, axes, name), logical, axes).astype(FLOAT32)
 
     cdef list spread_before(self, dict scales, tuple logical):
-        """Remove the spread scales of sums from `scales`, and return them as post-ops (kinds and operands). These
-        post-ops come before all other post-ops."""
+        """Remove the spread scales of sums from `scales`, and return them as post-ops (kinds and operands). The
+        post-ops of spread scales come before all other post-ops."""
         if self.attributes.output_scales is not None and self.attributes.output_scales[0] not in (0, 2):
             mask, values = self.attributes.output_scales
             return [(I8_MUL, self.spread_values("output_scales", values, mask, logical))]
@@ -458,7 +458,7 @@ cdef class Layer:
             return [(I8_MUL, src * weights)]
 
     cdef list spread_after(self, dict scales, dict zero_points, tuple logical):
-        """Remove the spread scales and zero points of the destination, and return them as post-ops. These post-ops come
+        """Remove the spread scales and zero points of the destination, and return them as post-ops. Such post-ops come
         after all other post-ops: first the scale, then the zero point."""
         cdef list ops = []
         cdef dict masks = {parameter: self.masks[parameter].get("dst", 0) for parameter in ("scales", "zero_points")}

@@ -62,9 +62,9 @@ typedef struct {
  * Kernels read whole vectors of A. Bytes after the channels may have any values. The weights are a panel of packed B. A
  * column of the panel has the weights of 4 source channels. Columns after the last channel are 0. k counts (pass, line,
  * tap, output, channel of the 4). Each of size / 4 passes computes four outputs of all groups. i8_grouped_output
- * chooses these outputs such that the kernel's transpositions bring the sums into order. Each pass has the weights of
- * `window` taps of all lines. The sum begins with tap `first`. If i8_convolution_kernels.widen_grouped is not NULL, the
- * caller widens the weights with this kernel.
+ * chooses the outputs of a pass such that the kernel's transpositions bring the sums into order. Each pass has the
+ * weights of `window` taps of all lines. The sum begins with tap `first`. If i8_convolution_kernels.widen_grouped is
+ * not NULL, the caller widens the weights with widen_grouped.
  *
  * `start` may be NULL. The kernel applies the epilogue `output`. If `output` is NULL, the kernel stores the sums in
  * dst, I8_MAX_GROUPED for each output. Kernels may write whole vectors of channels to dst, and read whole vectors from

@@ -1,6 +1,7 @@
 /* The epilogue of the depthwise kernels that leave channels in the order of i8_interleave: unit u (128 bits) of vector
- * v has the channels from 16 * u + 4 * v on. The values of the epilogue are also stored in this order. Packing to bytes
- * restores the order of the channels. The including file defines I8_DEPTHWISE_CHANNELS and I8_DEPTHWISE_PIXELS. */
+ * v has the channels from 16 * u + 4 * v on. The values of the epilogue are also stored in the order of i8_interleave.
+ * Packing to bytes restores the order of the channels. The including file defines I8_DEPTHWISE_CHANNELS and
+ * I8_DEPTHWISE_PIXELS. */
 #include "core/copy_part.h"
 
 /* The kinds of results. WORDS stands for s32, f32 and sums without an epilogue, S8 and U8 for bytes, and U8_ONLY for u8

@@ -90,11 +90,11 @@ static inline void i8_finish_streams(void)
 #endif
 }
 
-/* Unroll a loop completely. Its bound is constant and at most 16. */
+/* Unroll a loop completely. The bound of the loop is constant, and at most 16. */
 #define I8_FOR(i, n) I8_UNROLL for (int i = 0; i < (n); ++i)
 
-/* I8_TARGET_BEGIN("avx2") ... I8_TARGET_END encloses every function of a kernel file. Inline functions need it too,
- * because an always_inline function can only be inlined into a function with the same target. */
+/* I8_TARGET_BEGIN("avx2") ... I8_TARGET_END encloses every function of a kernel file. Inline functions need the target
+ * too, because an always_inline function can only be inlined into a function with the same target. */
 #if defined(__clang__)
 #define I8_TARGET_BEGIN(isa) I8_PRAGMA(clang attribute push(__attribute__((target(isa))), apply_to = function))
 #define I8_TARGET_END I8_PRAGMA(clang attribute pop)

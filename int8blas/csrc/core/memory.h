@@ -9,11 +9,11 @@ void *i8_allocate(size_t size);
 /* Resize a block of i8_allocate to `size` bytes, and return its new address. NULL stands for an empty block. If there
  * is no memory, return NULL and leave the old block valid. */
 void *i8_reallocate(void *memory, size_t size);
-/* Free a block of these functions. `memory` may be NULL. */
+/* Free a block of i8_allocate or i8_reallocate. `memory` may be NULL. */
 void i8_free(void *memory);
 
 /* Allocate and free memory for the length of a call. i8_release keeps a few blocks for later calls, because free()
- * would return large blocks to the system. Mapping these blocks again, page by page, takes longer than packing. */
+ * would return large blocks to the system. Mapping large blocks again, page by page, takes longer than packing. */
 void *i8_acquire(size_t size);
 void i8_release(void *memory);
 /* Open and close an arena scope. Scopes may be nested. Inside a scope a thread keeps its released blocks for its next

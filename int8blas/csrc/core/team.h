@@ -7,8 +7,8 @@
  *
  * For a smaller region the runtime ends threads, and for the next larger region it creates new threads. The system may
  * still count the ending threads, so the trial needs room for the ending threads and the new threads. If the system has
- * no such room, a region requests at least as many threads as the previous region, and the additional threads have no
- * work (see threads.pyx). No region waits for ending threads. */
+ * no room for both, a region requests at least as many threads as the previous region, and the additional threads have
+ * no work (see threads.pyx). No region waits for ending threads. */
 #ifndef I8_TEAM_H
 #define I8_TEAM_H
 
@@ -29,7 +29,7 @@ typedef struct {
     int most;   /* maximum number of threads that a trial could create; 0: unknown */
     int used;   /* threads of the last region after the last reset, for INT8BLAS_VERBOSE */
     double alone_until; /* time before which no region runs (see threads.pyx); 0: no pause */
-    double alone;       /* length of this pause, in seconds */
+    double alone;       /* length of the pause before alone_until, in seconds */
 } i8_team;
 
 /* Read or set an integer that other threads use at the same time, without a lock. */
@@ -151,8 +151,8 @@ static int i8_cgroup_room(const char *list, const char *root)
 
 /* New threads of a trial wait until the trial unlocks this mutex. */
 static pthread_mutex_t i8_team_gate = PTHREAD_MUTEX_INITIALIZER;
-/* A thread holds this lock during a trial and until the runtime has created the threads. Without the lock, the trials
- * of two threads could both count the same free places. */
+/* A thread holds i8_team_lock during a trial and until the runtime has created the threads. Without the lock, the
+ * trials of two threads could both count the same free places. */
 static pthread_mutex_t i8_team_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void *i8_wait_at_gate(void *id)
@@ -239,7 +239,7 @@ static int i8_allowed_threads(int count)
 }
 
 /* Return the number of threads, at most `wanted`, of a region that follows a region of `last` threads, while `others`
- * threads of all teams end. The runtime has created these threads on return. */
+ * threads of all teams end. On return, the runtime has created the threads of the region. */
 static int i8_tried_team(int wanted, int last, int others)
 {
     const int more = wanted - last;

@@ -36,7 +36,7 @@ typedef void (*i8_elements_fn)(const i8_elements_args *);
  * If `multiplier` is not 0, a window has less than I8_POOL_PART elements, and the results are bytes. A kernel may then
  * compute averages in u16, with equal results:
  *
- *     average = ((sum + bias + (sum >> parity_shift & 1)) * multiplier >> 16) >> shift         less 128 for s8
+ *     average = ((sum + bias + (sum >> parity_shift & 1)) * multiplier >> 16) >> shift         less 128 for s8.
  *
  * The expression in the outer brackets is modulo 2**16. `sum` is the sum of unsigned elements (s8 + 128). */
 #define I8_POOL_RUN 64
@@ -126,7 +126,7 @@ typedef struct {
      * alignment. The index is I8_TYPE_U8 and so on. y, x and z have room for whole chunks. `zero` is 0 for floats. */
     void (*load[I8_TYPES])(float *y, const void *x, int64_t n, float scale, float zero);
     /* Set y[i] = op(x[i]), or y[i] = op(x[i], z[i]) if the post-op has an operand. x may be y. If z_step is 0, all
-     * chunks have the operands z[0] to z[I8_CHUNK - 1]. If it is not 0, z_step is I8_CHUNK. */
+     * chunks have the operands z[0] to z[I8_CHUNK - 1]. If z_step is I8_CHUNK, x[i] has the operand z[i]. */
     void (*apply)(const i8_post_op *op, float *y, const float *x, const float *z, int64_t z_step, int64_t n);
     void (*store[I8_TYPES])(void *out, const float *y, int64_t n, float scale, float zero);
     /* Set out[i] = table[x[i]]. out may be x. */

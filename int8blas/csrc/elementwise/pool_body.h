@@ -2,11 +2,11 @@
  * every run r, the window begins at src + r * src_step + j. The window has a.counts elements x, a.strides apart:
  *
  *   maximum   out[r, j] = max(x)
- *   average   out[r, j] = rne(f32(sum(x)) / divisor[r, j])       f32: the quotient; s32: the sum
+ *   average   out[r, j] = rne(f32(sum(x)) / divisor[r, j])       f32: the quotient; s32: the sum.
  *
- * elementwise.h describes the arguments (i8_pool_args). One vector of results, or I8_POOL_VECTORS vectors, stay in
- * registers over the whole window. These vectors are contiguous, or have the same offset j in successive runs.
- */
+ * The arguments (i8_pool_args) are described in elementwise.h. One vector of results, or I8_POOL_VECTORS vectors, stay
+ * in registers over the whole window. The vectors of results are contiguous, or have the same offset j in successive
+ * runs. */
 #include <math.h>
 #include <string.h>
 

@@ -42,7 +42,7 @@ I8_INLINE float i8_reciprocal(float scale)
 #ifdef I8_MARKS_OVERFLOW
 /* Return f32(x / scale) without the divider, from the reciprocal r = f32(1 / scale). With q = f32(x * r):
  *
- *     f32(q + f32(x - q * scale) * r) = f32(x / scale)
+ *     f32(q + f32(x - q * scale) * r) = f32(x / scale).
  *
  * Proof for 1 <= x, scale < 2. One ulp is the distance of f32 numbers near x / scale: 2**-24 if x < scale, else 2**-23.
  * The second step multiplies the error of q by r * scale - 1, at most s = scale * 2**-25, and the rounding of x - q *

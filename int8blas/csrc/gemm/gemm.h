@@ -39,8 +39,8 @@
  *   - The kernel ignores `tiles` and `fetch`. For each step of each panel the kernel prefetches ahead_step bytes, a
  * multiple of
  *     64, from `ahead` on into the L2 cache. The panels are b.panel bytes apart.
- *   - b.tail: if not NULL, b.tail points to one more step of B, with 1024 bytes for each panel. There is only one
- * segment, and A has zeros for the missing k of this step.
+ *   - b.tail: if not NULL, b.tail points to one more step of B, with 1024 bytes for each panel. With b.tail, there is
+ * only one segment, and A has zeros for the missing k of this step.
  */
 #ifndef I8_GEMM_H
 #define I8_GEMM_H
@@ -174,7 +174,7 @@ enum { I8_DOTS_1, I8_DOTS_2, I8_DOTS_3, I8_DOTS_4, I8_DOTS_8, I8_DOTS_16, I8_DOT
 /* A kernel of long K multiplies few vectors x by few vectors y, which may be u8 or s8. The vectors are contiguous in k,
  * and the kernel reads them in place:
  *
- *     dst[i * dst_row + j * dst_column] += sum over k of x(i, k) * y(j, k)
+ *     dst[i * dst_row + j * dst_column] += sum over k of x(i, k) * y(j, k).
  *
  * Vector i of x is at x + i * x_row, vector j of y at y + j * y_row. Each vector has k bytes. The kernel reads no byte
  * outside the vectors. The result is exact for any k: sums of I8_LONG_K_SEGMENT k are s32, and are added in s64. A
@@ -194,7 +194,7 @@ typedef void (*i8_long_k_fn)(const i8_long_k_args *);
  * rows are contiguous in k, and the kernel reads them in place. Without rows x, the kernel computes the sums of squares
  * of the rows y:
  *
- *     dst[i * dst_row + j] = sum over k of (x(i, k) - y(j, k))^2       or, without x, dst[j] = sum over k of y(j, k)^2
+ *     dst[i * dst_row + j] = sum over k of (x(i, k) - y(j, k))^2       or, without x, dst[j] = sum over k of y(j, k)^2.
  *
  * Row i of x is at x + i * x_row, row j of y at y + j * y_row. Each row has k bytes. The kernel reads no byte outside
  * the rows. x_sums[i] and x_squares[i] are the sum, and the sum of squares, of row i of x. y_squares[j] is the sum of
@@ -222,7 +222,7 @@ typedef void (*i8_distance_fn)(const i8_distance_args *);
  *
  * The kernel reads dword g of row i at a.data + i * a.row + g * a.group, unaligned, and XORs each byte with a.flip. If
  * a.tail is not 0, there are two or more groups, a.group is 4, and the last group has a.tail bytes. The kernel reads
- * nothing after these bytes. The panels of B are contiguous. row_init may be NULL (zeros). col_init has a value for
+ * nothing after the last group. The panels of B are contiguous. row_init may be NULL (zeros). col_init has a value for
  * every column of the panels. If `stream` is 1, the kernel writes C past the caches, and dst + i * dst_row - first must
  * be aligned to 64 bytes. */
 typedef struct {
@@ -244,7 +244,7 @@ typedef struct {
 
 /* A kernel of stacks multiplies `count` pairs of matrices, m x k by k x n, with zero points:
  *
- *     c[i] = (A[i] - zero of a) @ (B[i] - zero of b)           contiguous at c + i * c_step, in elements
+ *     c[i] = (A[i] - zero of a) @ (B[i] - zero of b)           contiguous at c + i * c_step, in elements.
  *
  * The forms limit the sizes:
  *
@@ -281,7 +281,7 @@ typedef struct {
 /* A row kernel multiplies `rows` rows of A by a block of columns of a C-ordered B, which it reads in place. The order
  * of the sums depends on the kernel:
  *
- *     acc[i, position of column j] += sum over k of A(i, k) * B(k, j)
+ *     acc[i, position of column j] += sum over k of A(i, k) * B(k, j).
  *
  * B has 4 * groups + b_tail rows, at b + k * b_row. The kernel XORs B with b_flip, and computes `blocks` blocks of
  * columns side by side. If `first`, the sums start from 0. A is packed in groups of a_group bytes, padded with zeros.
@@ -324,7 +324,7 @@ typedef struct {
 /* Multiply the outliers of a panel, in one block of K, by A'. A' has `a_columns` columns, in the form that columns_of
  * writes:
  *
- *     dst[i, j] = (dst[i, j] if `add`, else 0) + sum over outliers of column j of A'[i, k] * rest
+ *     dst[i, j] = (dst[i, j] if `add`, else 0) + sum over outliers of column j of A'[i, k] * rest.
  *
  * The outliers of column j are outliers[starts[j]] to outliers[starts[j + 1]], exclusive. */
 typedef struct {

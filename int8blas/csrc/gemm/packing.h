@@ -10,7 +10,7 @@
  * memory. A row is an output pixel in the order (n, d, h, w). A column is an element of the window in the order (d, h,
  * w, channel):
  *
- *     element = src[n, out * stride + tap * dilation - before, channel]       in each spatial dimension d, h, w
+ *     element = src[n, out * stride + tap * dilation - before, channel]       in each spatial dimension d, h, w,
  *
  * or `padding` outside of the image. A line of the window has `line` columns: kernel[2] * channels, and possibly more
  * columns with any values. Images with one spatial dimension use w, images with two use h and w. */
@@ -72,8 +72,8 @@ typedef struct {
     void (*widen_b)(int16_t *restrict dst, const int8_t *restrict src, int64_t groups);
 
     /* Copy columns [k0, k0 + k) of rows of an image's matrix, XORed with flip. Rows of dst are dst_row bytes apart. The
-     * function may change bytes between the end of a row and the next row. If there are 4 or more such bytes, the
-     * function pads the row with zeros to a multiple of 4. */
+     * function may change bytes between the end of a row and the next row. If there are 4 or more bytes between two
+     * rows, the function pads the row with zeros to a multiple of 4. */
     void (*im2col)(uint8_t *dst, ptrdiff_t dst_row, const i8_image *image, int64_t row, int64_t rows, int64_t k0,
                    int64_t k, uint8_t flip);
     /* Copy a rectangle of image 0: `lines` lines from line y on, and `columns` columns from column x on. XOR each byte

@@ -3,7 +3,7 @@
  * of the earlier groups, panels * v for B, and 1 for a broadcast of A. Tiles of 4 x 3 panels take 12 + 12 + 3 + 1 = 28
  * of 32 registers. Tiles of 3 x 1 panels with v = 2 take 6 + 6 + 2 + 1 = 15 of 16 registers.
  *
- * Without VNNI, tiles have one row and are multiplied as in tile_body.h. The f32 sums of these tiles are in memory
+ * Without VNNI, tiles have one row and are multiplied as in tile_body.h. Without VNNI, the f32 sums are in memory
  * during the multiplication. tiles.c includes this file once, after tile_body.h, which defines the names that this file
  * uses. */
 #if I8_PAIRED

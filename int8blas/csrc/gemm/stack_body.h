@@ -61,7 +61,7 @@ I8_INLINE void i8_multiply_stack(const i8_stack_args *t, const i8_stack_tables *
 {
     const int pairs = some ? some : (t->k + 1) / 2, size = t->m * t->n;
     const i8_vec a_flip = i8_set_8(t->a.flip), b_flip = i8_set_8(t->b.flip), b_zero = i8_load(s->b_zero);
-    /* Before this matrix, stores of whole vectors end inside the stack. */
+    /* For matrices before `whole`, stores of whole vectors end inside the stack. */
     const int64_t whole =
         t->c_step == size ? t->count - (vectors * I8_LANES + size - 1) / size : -1;
     int32_t *c = t->c;
@@ -162,7 +162,7 @@ I8_INLINE void i8_widen_lines(int16_t *dst, const i8_stack_lines *s, const uint8
         i8_store(dst + i, i8_line_words(s, p + i));
 }
 
-/* Two bytes of a unit become the two words of each lane. `of` has the indices of these bytes. */
+/* Two bytes of a unit become the two words of each lane. `of` has the indices of the two bytes. */
 typedef struct {
     uint8_t of[2][I8_STACK_VECTORS][4 * I8_LANES];
 } i8_stack_orders;

@@ -97,8 +97,8 @@ I8_INLINE i8_vec i8_add_f64(i8_vec x, i8_vec y) { return I8_OF_F64(I8_MM(add_pd)
 #endif
 
 /* AVX-512 multiplies integers of 64 bits in one instruction. Other CPUs multiply halves of 32 bits: a * b modulo 2**64
- * is the product of the lower halves, plus 2**32 times the sum of the two products of a lower and an upper half. These
- * two products have separate sums of 32 bits. */
+ * is the product of the lower halves, plus 2**32 times the sum of the two products of a lower and an upper half.
+ * Products of a lower and an upper half have separate sums of 32 bits. */
 #if defined(I8_X86_64) && I8_LANES == 16
 #define I8_WIDE_HALVES 0
 #define I8_MADD_64(acc, a, b) (acc) = i8_add_64(acc, _mm512_mullo_epi64(a, b))
@@ -143,7 +143,7 @@ I8_NOINLINE void i8_wide_put_some(const i8_wide_tile_args *t, const int64_t *sum
 
 /* A term is the sum of two products, minus 1. `sums` has the sums of terms modulo 2**32, and `upper` has the sums of
  * the upper halves of terms. Convert the sums to s64, and add the number of terms. The sums of the lower halves, sums -
- * 2**16 * upper, are u32. Subtracting 2**31 converts these sums to s32. */
+ * 2**16 * upper, are u32. Subtracting 2**31 converts a sum from u32 to s32. */
 I8_INLINE void i8_join_halves(i8_vec sums, i8_vec upper, int64_t groups, i8_vec *low, i8_vec *high)
 {
     const int64_t shift = ((int64_t)1 << 31) + groups;

@@ -1,9 +1,9 @@
 /* AVX2 with F16C and FMA, which every CPU with AVX2 has. Haswell, Zen and later CPUs have AVX2.
  *
  *   VPMADDUBSW, VPMADDWD ymm   latency 5 (Intel), 3 (Zen); two a cycle
- *   VPADDD ymm                 latency 1; three a cycle (Intel, ports shared with the multiplier), four (Zen)
+ *   VPADDD ymm                 latency 1; three a cycle (Intel, ports shared with the multiplier), four (Zen).
  *
- * 32 products of a row take 3 instructions if sums may saturate or have a no-saturation proof, and 4 instructions if
+ * A row takes 3 instructions for 32 products if sums may saturate or have a no-saturation proof, and 4 instructions if
  * bytes are widened first. 2 of these instructions use the multiplier.
  */
 #ifdef I8_X86_64

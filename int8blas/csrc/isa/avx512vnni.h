@@ -1,11 +1,11 @@
 /* AVX-512 with VNNI, in Cascade Lake and later, and in Zen 4 and later.
  *
- *   VPDPBUSD zmm    latency 5 (Intel), 4 (Zen); ports 0 and 5 (Intel servers), one a cycle (Zen 4), two (Zen 5)
+ *   VPDPBUSD zmm    latency 5 (Intel), 4 (Zen); ports 0 and 5 (Intel servers), one a cycle (Zen 4), two (Zen 5).
  *
- * 24 accumulators hide 24 / 2 = 12 cycles of latency at two VPDPBUSD a cycle. A group takes 24 VPDPBUSD, 3 loads of B
- * and 8 broadcasts of A, which are 11 loads in 12 or 24 cycles. GCC 12 spills registers around _mm512_dpbusd_epi32 in
- * such a loop, so compilers with GCC's syntax get the instruction as assembly.
- */
+ * With 24 accumulators, the loop hides 24 / 2 = 12 cycles of latency at two VPDPBUSD a cycle. A group takes 24
+ * VPDPBUSD, 3 loads of B and 8 broadcasts of A, which are 11 loads in 12 or 24 cycles. GCC 12 spills registers around
+ * _mm512_dpbusd_epi32 in a loop with 24 accumulators, so compilers with GCC's syntax get the instruction as
+ * assembly. */
 #ifdef I8_X86_64
 #define I8_TARGET "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni"
 #include "isa/vectors_avx512.h"

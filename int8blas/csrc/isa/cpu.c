@@ -30,7 +30,7 @@ static uint64_t xgetbv(void)
 #include <sys/syscall.h>
 #include <unistd.h>
 /* Linux saves tile registers only after the process has requested them once. The request fails if the alternate signal
- * stack of a thread is too small for these registers. */
+ * stack of a thread is too small for the tile registers. */
 static int may_use_tiles(void)
 {
     enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };

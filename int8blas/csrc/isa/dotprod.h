@@ -2,7 +2,7 @@
  * A14 and M1.
  *
  *   SDOT, UDOT .4s   16 products of s8, or of u8. Neoverse N1: latency 4, or 1 from sum to sum; two a cycle. Apple:
- *                    latency 3; four a cycle
+ *                    latency 3; four a cycle.
  *
  * Products of u8 and s8 use a = (a - 128) + 128. SDOT multiplies a - 128 by b. The term 128 b is added once for many a,
  * or as 64 b twice for a single a.

@@ -24,8 +24,8 @@ I8_INLINE i8_dword i8_load_flipped_dword(const void *p)
 }
 
 /* I8_DOT_FUNCTION defines a function that adds the dot products of x and y to acc. The function of I8_BY_DWORD_FUNCTION
- * adds the dot products of the dword x and each lane of y. Its assembly is volatile, because compilers would otherwise
- * load more operands in advance than there are registers. */
+ * adds the dot products of the dword x and each lane of y. The assembly of I8_BY_DWORD_FUNCTION is volatile, because
+ * compilers would otherwise load more operands in advance than there are registers. */
 #define I8_DOT_FUNCTION(name, instruction)                                                                             \
     I8_INLINE i8_vec name(i8_vec acc, i8_vec x, i8_vec y)                                                              \
     {                                                                                                                  \

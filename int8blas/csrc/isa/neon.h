@@ -2,7 +2,7 @@
  *
  *   SMULL, SMULL2, SMLAL2 .8h   8 products of s8, or of u8, in 16 bits; latency 4; one a cycle (A72, port F0)
  *   SADALP .4s                  adds sums of two s16 to s32; latency 4, 1 from sum to sum; one a cycle (A72, port F1)
- *   MUL .8h                     the low 16 bits of 8 products; one every cycle or two
+ *   MUL .8h                     the low 16 bits of 8 products; one every cycle or two.
  *
  * The sum of two products of s8 fits s16 unless all four factors are -128. The tiles therefore multiply s8 by s8, and
  * read A' - 128. A group of four k has two lanes of sums for each column, which the tiles add at the end.

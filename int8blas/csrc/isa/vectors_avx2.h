@@ -28,7 +28,7 @@ typedef __m128i i8_half;
 typedef __m128 i8_half_f32;
 typedef __m256d i8_f64;
 
-/* vectors_x86.h uses these names. */
+/* vectors_x86.h uses the following names. */
 #define I8_MM(name) _mm256_##name
 #define I8_SI(name) _mm256_##name##_si256
 I8_INLINE i8_half i8_half_of(i8_vec x, const int half)

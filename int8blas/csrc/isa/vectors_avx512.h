@@ -30,7 +30,7 @@ typedef __m256i i8_half;
 typedef __m256 i8_half_f32;
 typedef __m512d i8_f64;
 
-/* vectors_x86.h uses these names. */
+/* vectors_x86.h uses the following names. */
 #define I8_MM(name) _mm512_##name
 #define I8_SI(name) _mm512_##name##_si512
 I8_INLINE i8_half i8_half_of(i8_vec x, const int half)

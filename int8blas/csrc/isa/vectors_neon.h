@@ -3,7 +3,7 @@
  * is a register. vectors_avx2.h and vectors_x86.h describe the functions that have no comment here.
  *
  * Maxima and minima of f32 follow MAXPS and MINPS, which return their second operand if an operand is NaN, and if both
- * are zeros of any sign. FMAX and FMIN return other values in these cases. */
+ * are zeros of any sign. FMAX and FMIN return other values for NaN and for two zeros. */
 #ifdef I8_AARCH64
 #ifndef I8_TARGET
 #ifdef __clang__

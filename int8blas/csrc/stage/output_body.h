@@ -187,8 +187,8 @@ I8_OUTPUT(i8_output_scaled_compensated, 1, 0, 0)
 I8_OUTPUT(i8_output_scaled_compensated_to_c, 1, 1, 0)
 #undef I8_OUTPUT
 
-/* Compute the tile if X is s64, or if three terms are added as integers. One of these terms is `offset`: a value for
- * each column of C, or NULL. */
+/* Compute the tile if X is s64, or if three terms are added as integers. One of the three terms is `offset`: a value
+ * for each column of C, or NULL. */
 static void i8_output_wide(const i8_output_args *o, const int32_t *offset)
 {
     const i8_epilogue *e = o->epilogue;

@@ -78,9 +78,9 @@ typedef struct {
 /* The scales of a packed B by groups of `size` k, [panels][groups][16]. col_sums has the sums of the columns of B' in
  * each group, modulo 2**32, or is NULL, which is allowed if A' has no zero point. row_scales and row_zeros are NULL, or
  * have values for the rows of A' in each group, [groups][row_step]. column_zeros is NULL, or has zero points for the
- * columns of B' in each group, [groups][column_step]. With such zero points, the operands of the problem have the zero
- * points of the first group. half_scales has the scales as f16 if B has 4 bits and every scale is an f16; else it is
- * NULL. */
+ * columns of B' in each group, [groups][column_step]. With zero points of groups, the operands of the problem have the
+ * zero points of the first group. half_scales has the scales as f16 if B has 4 bits and every scale is an f16; else it
+ * is NULL. */
 typedef struct {
     int64_t size;
     const float *scales;
@@ -102,7 +102,7 @@ enum {
 
 /* The epilogue of a product:
  *
- *     C[i, j] = sat_s32(rne(alpha * X[i, j] + beta * C[i, j] + co + co_rows[i] + co_cols[j]))        I8_BLAS
+ *     C[i, j] = sat_s32(rne(alpha * X[i, j] + beta * C[i, j] + co + co_rows[i] + co_cols[j]))        for I8_BLAS.
  *
  * The formula is computed in integers if alpha is 1 and beta is 0 or 1, otherwise in f64 in the order of the terms. C
  * is read only if beta is not 0, and overlaps no other operand. If a value saturates, *saturated becomes 1, unless
@@ -140,7 +140,7 @@ typedef struct {
 
 /* The sums of one tile, and its address in C:
  *
- *     X[i, j] = acc[i, j] - ao[i] * col_sum[j] - bo[j] * row_term[i]
+ *     X[i, j] = acc[i, j] - ao[i] * col_sum[j] - bo[j] * row_term[i].
  *
  * With acc64, X is exact in s64. With acc32, X is computed modulo 2**32, and must fit s32. ao and col_sum are both
  * given or both NULL, and bo and row_term are both given or both NULL. NULL stands for zeros. With a `stage` in f32,
@@ -185,11 +185,11 @@ static inline void i8_set_part(i8_output_args *part, const i8_output_args *o, in
 /* Scale groups are parts of K. Each column of B has one scale in each scale group. The sums of one group are added to
  * the sums of the groups before it:
  *
- *     y[i, j] = y[i, j] + f32(acc[i, j] - ao[i] * col_sum[j] - bo[j] * row_term[i]) * (row_scale[i] * scale[j])
+ *     y[i, j] = y[i, j] + f32(acc[i, j] - ao[i] * col_sum[j] - bo[j] * row_term[i]) * (row_scale[i] * scale[j]).
  *
- * The integers are computed modulo 2**32, and their sum must fit s32. All operations after this sum are in f32, in the
- * order of the formula. If zero points are out of the range of their types, `far_size` is the k of a group, and
- * otherwise 0. With a far_size, row_term has the sums of A' without zero points, and the integers are s64, with
+ * The integers are computed modulo 2**32, and their sum must fit s32. After the sum of integers, all operations are in
+ * f32, in the order of the formula. If zero points are out of the range of their types, `far_size` is the k of a group,
+ * and otherwise 0. With a far_size, row_term has the sums of A' without zero points, and the integers are s64, with
  * row_term[i] - far_size * ao[i] in place of row_term[i]. ao[i] is ao_rows[i], or `ao` if ao_rows is NULL. If all ao[i]
  * are 0, col_sum may be NULL. bo and row_term are both given or both NULL (zeros). Without row_scale the factor is
  * scale[j]. Tiles have whole panels: scale and col_sum have 16 values for each panel, panel_step elements apart. */
@@ -241,7 +241,7 @@ typedef struct {
 
 /* The sums of a filter over one channel. Tap t is at distance offsets[t] from the output's position in the image:
  *
- *     y[j] = 0 + weights[0] * x[j + offsets[0]] + weights[1] * x[j + offsets[1]] + ...      each step rounded to f32
+ *     y[j] = 0 + weights[0] * x[j + offsets[0]] + weights[1] * x[j + offsets[1]] + ...      each step rounded to f32.
  *
  * The kernel computes y[j] for all j < count. For tap t, the kernel reads no element after x[count - 1 +
  * offsets[t]]. */

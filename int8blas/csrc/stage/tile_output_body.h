@@ -13,7 +13,7 @@ I8_INLINE void I8_NAME(output_as)(const i8_tile_output *o, char *c, const float 
                                   const i8_vec *acc, const int acc_row, const int mr, const int width, const int type,
                                   const int shifts)
 {
-    /* These copies stay in registers, because stores to C cannot change the copies. */
+    /* Copies of the values stay in registers, because stores to C cannot change a copy. */
     const i8_stage *s = o->epilogue->stage;
     const i8_column_values scales = s->scale, biases = s->bias, dst_scales = s->dst_scale, zeros = s->dst_zero;
     const ptrdiff_t c_row = o->c_row, first = o->column + column;
