@@ -2,10 +2,10 @@
 
     dst[n, oc, o] = post_ops(scale_src * scale_weights[oc] * sum + bias[oc]) / scale_dst + zp_dst
     sum = sum over ic, k of (src[n, ic, o * stride + k * dilation - before] - zp_src)
-                            * (weights[oc, ic, k] - zp_weights[oc])
+                            * (weights[oc, ic, k] - zp_weights[oc]).
 
-o and k are positions in each of 1 to 3 spatial dimensions. Outside the image, src is zp_src. The sum is an exact
-integer. All later operations are float32, as in :class:`int8blas.InnerProduct`.
+The positions o and k have 1 to 3 spatial dimensions. Outside the image, src is zp_src. The sum is an exact integer. All
+later operations are float32, as in :class:`int8blas.InnerProduct`.
 """
 
 from libc.stdint cimport int64_t

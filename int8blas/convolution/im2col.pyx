@@ -1,8 +1,8 @@
 """The matrix of the windows of an image, the factor A of a convolution::
 
-    out[(n, o), (k, c)] = src[n, o * stride + k * dilation - before, c]
+    out[(n, o), (k, c)] = src[n, o * stride + k * dilation - before, c].
 
-o and k are positions in each of 1 to 3 spatial dimensions. Outside the image, src is the padding value.
+The positions o and k have 1 to 3 spatial dimensions. Outside the image, src is the padding value.
 """
 
 from math import prod

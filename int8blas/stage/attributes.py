@@ -1,6 +1,6 @@
 """Scales, zero points and post-ops of quantized primitives. For source, weights and destination::
 
-    x_f32 = scale * (x_int8 - zero_point)
+    x_f32 = scale * (x_int8 - zero_point).
 
 A mask selects the dimensions along which the values differ. Bit i of a mask selects the logical dimension i. The mask 0
 means one value for the whole tensor. The logical dimensions are (n, c) or (n, c, h, w) for data, and (oc, ic, ...) for
