@@ -5,8 +5,8 @@
           of (src[n, ic, i] - zp_src) * (weights[oc, ic, k] - zp_weights[oc])
 
 There are 1 to 3 spatial dimensions. All outputs o for which o + before has the same remainder modulo the stride use the
-same elements k of the kernel. The outputs with one remainder form a phase, which is a convolution without strides. No
-zeros are inserted and multiplied. If a stride is larger than the kernel, no phase computes the outputs between the
+same elements k of the kernel. The outputs with one remainder form a phase, which is a convolution without strides.
+Phases insert and multiply no zeros. If a stride is larger than the kernel, no phase computes the outputs between the
 phases, whose sums are empty.
 
 If neighbouring phases of a line have equal windows, one convolution computes these phases. The channels of several
@@ -180,7 +180,7 @@ cdef class Deconvolution(ConvolutionLayer):
                 and self.dilation[self._spatial - 1] == 1):
             return [(0, len(inner))]
         for r, (first, taps, gap, before) in enumerate(inner):
-            # Phases from `rest` on have one output less.
+            # Phases from `rest` on have one output less than earlier phases.
             if previous == (first - 1, len(taps), gap, before) and first != rest:
                 ranges[-1] = (ranges[-1][0], r + 1)
             else:

@@ -40,7 +40,7 @@ cdef struct ImagesJob:
 
 
 cdef cnp.ndarray dense(cnp.ndarray x):
-    """Return images without gaps in memory: `x` itself, or a copy."""
+    """Return `x`, or a copy of `x`, as images without gaps in memory."""
     order = [axis for axis in axes_in_memory(x) if axis > 0]
     if (<object>x).transpose(0, *order).flags.c_contiguous:
         return x

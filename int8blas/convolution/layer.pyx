@@ -267,8 +267,8 @@ cdef class ConvolutionLayer(QuantizedLayer):
         """Create a layer from float images to float images that quantizes weights and images.
 
         float32 weights are quantized by the range of each output channel. Each execution quantizes each image by its
-        range. The `options` are the other arguments of the class, with these defaults: ``dynamic="per_image"``, float32
-        for ``src_dtype`` and ``dst_dtype``, and ``scales={"weights": "per_channel"}`` for float weights.
+        range. The `options` are the other arguments of the class. The defaults are ``dynamic="per_image"``, float32 for
+        ``src_dtype`` and ``dst_dtype``, and ``scales={"weights": "per_channel"}`` for float weights.
 
         Parameters
         ----------

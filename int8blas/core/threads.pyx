@@ -65,7 +65,7 @@ cdef int cpus = INT_MAX
 # for the lost threads forever.
 cdef bint region_ran = False
 cdef bint forked = False
-# Whether a thread runs without regions for a while after a late end of a region.
+# `looks_at_ends` says whether a thread runs without regions for a while after a late end of a region.
 cdef bint looks_at_ends = True
 
 # LATE is the shortest wait, in seconds, that counts as a time slice of another process. LONGEST is the longest pause
@@ -103,8 +103,8 @@ cdef struct Region:
 
 
 cdef int region_threads(int wanted) noexcept nogil:
-    """Return the number of threads that the next parallel region may request: `wanted`, or fewer if the system cannot
-    create so many threads.
+    """Return the number of threads that the next parallel region may request. The number is `wanted`, or less if the
+    system cannot create so many threads.
 
     Every region first calls region_threads. A caller that divides its work by the number of threads may call it
     earlier.

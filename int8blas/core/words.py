@@ -14,7 +14,7 @@ import numpy.typing as npt
 KINDS = {"O": "object", "U": "str", "S": "bytes", "M": "datetime64", "m": "timedelta64"}
 # The maximum number of elements of an object array that an error examines.
 MOST_OBJECTS = 1 << 20
-# Whether NumPy has a cast that raises an error if it would change a value.
+# KEEPS_VALUES says whether NumPy has a cast that raises an error if it would change a value.
 KEEPS_VALUES = np.lib.NumpyVersion(np.__version__) >= "2.4.0"
 # The maximum number of characters of a value in an error.
 MOST_CHARACTERS = 80

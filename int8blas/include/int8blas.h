@@ -18,9 +18,9 @@
  * dnnl_gemm_u8s8s32:
  *
  *     transa, transb      'N': op(X) is X; 'T' or 'C': op(X) is X transposed. Lower case is accepted, also in offsetc.
- *     offsetc             co is one value ('F'), a column of M values ('C') or a row of N values ('R')
+ *     offsetc             co is one value ('F'), a column of M values ('C') or a row of N values ('R').
  *     m, n, k             op(A) is M x K, op(B) K x N, C M x N. Any may be 0; K = 0 makes the product 0.
- *     alpha, beta         finite; if beta is 0, C is not read
+ *     alpha, beta         finite; if beta is 0, C is not read.
  *     a, b, c, co         row-major matrices; co may be NULL for no offset
  *     lda, ldb, ldc       elements from one row in memory to the next, at least 1 and at least the columns in memory
  *     ao, bo              zero points, subtracted; in the range of the operand's dtype

@@ -194,8 +194,8 @@ cdef class Layer:
         return array
 
     cdef object length(self, str parameter, str tensor, int mask):
-        """Return the kind of values that a mask selects: None for one value, "rows", "columns", "groups", "row groups"
-        or "spread". Return False for a mask that the tensor cannot have."""
+        """Return the kind of values that a mask selects, which is None for one value, "rows", "columns", "groups", "row
+        groups" or "spread". Return False for a mask that the tensor cannot have."""
         if tensor == "src" and mask and self.kind == "convolution":
             return "spread" if mask == 1 and parameter == "scales" else False
         if mask not in MASKS[tensor] and tensor == "dst" and 0 <= mask < 1 << self.dims:

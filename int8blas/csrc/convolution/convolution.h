@@ -81,7 +81,7 @@ typedef struct {
     int32_t *dst;
 } i8_grouped_args;
 
-/* Return the index in a group of output `o` of a pass; a pass has four outputs. */
+/* Return the index of output `o` of a pass in its group. A pass has four outputs. */
 static inline int i8_grouped_output(int size, int pass, int o)
 {
     return size == 4 ? o : 2 * pass + o % 2 + o / 2 * 4;

@@ -22,7 +22,7 @@ static inline ptrdiff_t i8_depthwise_flat_place(const i8_depthwise_args *t, int 
     return column % t->stride * (ptrdiff_t)t->end + column / t->stride * (ptrdiff_t)t->channels;
 }
 
-/* Return the number of sums from one output line to the next. */
+/* Return the distance from one output line to the next, in sums. */
 static inline ptrdiff_t i8_depthwise_flat_row(const i8_depthwise_args *t)
 {
     return (t->pixels * t->channels + I8_MAX_DEPTHWISE - 1) / I8_MAX_DEPTHWISE * I8_MAX_DEPTHWISE;

@@ -51,7 +51,8 @@
 #endif
 #endif
 
-/* Keep a vector in a register, without an instruction. GCC would copy the register between accumulations. */
+/* Keep a vector in a register, without an instruction. Without I8_PIN, GCC would copy the register between
+ * accumulations. */
 #if defined(__GNUC__) && defined(I8_X86_64)
 #define I8_PIN(x) __asm__("" : "+v"(x))
 #elif defined(I8_AARCH64)
@@ -67,8 +68,8 @@
 #define I8_HIDE(pointer) (void)(pointer)
 #endif
 
-/* Put an array into memory, without an instruction. GCC would keep the array in registers that other values need
- * more. */
+/* Put an array into memory, without an instruction. Without I8_IN_MEMORY, GCC would keep the array in registers that
+ * other values need more. */
 #if defined(__GNUC__)
 #define I8_IN_MEMORY(x) __asm__ volatile("" : : "r"(x) : "memory")
 #else

@@ -29,7 +29,7 @@
  *     a.tail and the rows of acc_in, dst, fetch and output continue from tile to tile. Tiles of up to I8_SHORT_TILE(np)
  *     rows may lie along N instead (`along_n`). With `along_n`, B, col_init and the columns of C advance from tile to
  * tile.
- *     `ahead` is for the first tile.
+ *     Only the first tile prefetches from `ahead`.
  *   - Sums wrap modulo 2**32. The driver ensures that C gets no wrapped sum.
  *
  * This contract also holds for the tiles of a matrix unit (i8_matrix), except:
@@ -137,7 +137,7 @@ typedef struct {
     void (*pack)(uint8_t *dst, int rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride, ptrdiff_t k_stride,
                  uint8_t flip);
     /* A thread calls `enter` before its first tile and `leave` after its last tile. `unit_rows` is the number of rows
-     * of a register: I8_MATRIX_ROWS, or the rows of A if A has fewer rows. Fewer rows are faster. */
+     * of a register, which is I8_MATRIX_ROWS, or less if A has fewer rows. Fewer rows are faster. */
     void (*enter)(int unit_rows);
     void (*leave)(void);
     i8_peak_fn peak;
@@ -248,12 +248,11 @@ typedef struct {
  *
  * The forms limit the sizes:
  *
- *     I8_STACK_RUNS    m and n are 1, and k is at most I8_STACK_RUN_DEPTH; fast if the steps of both operands are 0 or
- *                      1
+ *     I8_STACK_RUNS    m and n are 1, and k is at most I8_STACK_RUN_DEPTH; fast if both steps are 0 or 1.
  *     I8_STACK_UNITS   a matrix spans at most I8_STACK_UNIT bytes; C has at most I8_STACK_UNIT elements, and k is at
- *                      most I8_STACK_UNIT
- *     I8_STACK_LINES   m, n and k are at most I8_STACK_SIDE
- *     I8_STACK_DOTS    m or n is 1; the other size is at most I8_STACK_DEPTH, and k is from 2 to I8_STACK_DEPTH
+ *                      most I8_STACK_UNIT.
+ *     I8_STACK_LINES   m, n and k are at most I8_STACK_SIDE.
+ *     I8_STACK_DOTS    m or n is 1; the other size is at most I8_STACK_DEPTH, and k is from 2 to I8_STACK_DEPTH.
  *
  * Matrix i of an operand has its lowest byte at data + i * step. `first` is the offset of the matrix's element (0, 0)
  * from its lowest byte. Except for I8_STACK_UNITS, a matrix of A may be some rows of a longer matrix, which `data`,
@@ -378,7 +377,7 @@ typedef struct {
  *                VPADDD); exact for the dense part of a split B' (outliers_body.h), and for small values
  *   I8_DOT_SMALL i8_tile_args.small_groups groups at a time: two sums of all their products, which fit s16 (VPMADDUBSW
  *                and VPADDW for each group; then VPMADDWD and VPADDD once). A tile has one segment of A, I8_MR rows or
- *                one less, and I8_NP panels or one less. All other tiles use I8_DOT8
+ *                one less, and I8_NP panels or one less. All other tiles use I8_DOT8.
  *   I8_DOT_INTERLEAVED  I8_DOT4 of an interleaved A (i8_interleaved_kernels), for one segment of up to
  *                I8_INTERLEAVED_K k and one panel */
 enum {

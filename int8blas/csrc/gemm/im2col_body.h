@@ -5,7 +5,7 @@
  * next run.
  */
 
-/* Copy one run for `rows` rows of the matrix: `rows` times `n` bytes, XORed with flip. */
+/* Copy one run of `n` bytes, XORed with flip, for each of `rows` rows of the matrix. */
 typedef struct {
     uint8_t *dst;
     ptrdiff_t dst_row;

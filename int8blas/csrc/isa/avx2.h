@@ -1,6 +1,6 @@
 /* AVX2 with F16C and FMA, which every CPU with AVX2 has. Haswell, Zen and later CPUs have AVX2.
  *
- *   VPMADDUBSW, VPMADDWD ymm   latency 5 (Intel), 3 (Zen); two a cycle
+ *   VPMADDUBSW, VPMADDWD ymm   latency 5 (Intel), 3 (Zen); two a cycle.
  *   VPADDD ymm                 latency 1; three a cycle (Intel, ports shared with the multiplier), four (Zen).
  *
  * A row takes 3 instructions for 32 products if sums may saturate or have a no-saturation proof, and 4 instructions if

@@ -1,6 +1,6 @@
 /* AVX-512 without VNNI, in CPUs such as Skylake servers and Cannon Lake.
  *
- *   VPMADDUBSW, VPMADDWD zmm   latency 5, ports 0 and 5
+ *   VPMADDUBSW, VPMADDWD zmm   latency 5, ports 0 and 5.
  *   VPADDD zmm                 latency 1, ports 0 and 5.
  *
  * All three instructions share two ports. 64 products of a row take 1.5 cycles (3 instructions) if sums may saturate or

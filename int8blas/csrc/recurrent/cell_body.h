@@ -64,7 +64,7 @@ I8_INLINE void i8_store_state(const i8_cell_args *t, const i8_cell_place *at, co
 #if I8_CELLS_IN_RUNS
 
 /* The functions below compute each chunk in a local array, because GCC 12 does not vectorize loops over arrays that may
- * overlap. i8_floats_load and i8_floats_store copy whole vectors; GCC's memcpy does not. */
+ * overlap. i8_floats_load and i8_floats_store copy whole vectors, but GCC's memcpy does not. */
 
 /* Compute the new memory and y of n units from their gates. All arrays are in the order of the cells. */
 I8_INLINE void i8_finish_lstm(float gates[4][I8_MAX_CELLS * I8_CHUNK], float *c, float *y, int n)

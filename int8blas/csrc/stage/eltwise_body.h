@@ -205,7 +205,7 @@ I8_INLINE float i8_pow(float x, float beta, const int whole, const int odd)
     return odd ? copysignf(power, x) : power;
 }
 
-/* e**y - 1 = 2**n (e**r - 1) + (2**n - 1) for y <= 0, without cancellation for small y. Below -40 the result is -1 in
+/* For y <= 0, e**y - 1 is 2**n (e**r - 1) + (2**n - 1), without cancellation for small y. Below -40 the result is -1 in
  * f32, and n ln 2 would be inaccurate, so y is limited to -40. */
 I8_INLINE float i8_expm1_argument(float y) { return y < -40.0f ? -40.0f : y; }
 I8_INLINE float i8_expm1_rest(float y, float n) { return y - n * 0.69314718056f; }
