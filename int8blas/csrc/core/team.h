@@ -1,9 +1,9 @@
 /* Find the number of threads that a parallel region of the calling thread can have. OpenMP runtimes end the process if
  * they cannot create a thread because of the limit of a cgroup (pids.max), of a user (RLIMIT_NPROC) or of the address
  * space (RLIMIT_AS). Before the first region of each larger size, a trial therefore creates and joins test threads. The
- * test threads have stacks as large as the runtime's threads, and their number is at most the cgroup's limit. The
- * runtime then creates no more threads than the trial could create. The trial is skipped if the process has run this
- * many threads before.
+ * stacks of test threads are as large as the stacks of the runtime's threads, and the number of test threads is at most
+ * the cgroup's limit. The runtime then creates no more threads than the trial could create. The trial is skipped if the
+ * process has run this many threads before.
  *
  * For a smaller region the runtime ends threads, and for the next larger region it creates new threads. The system may
  * still count the ending threads, so the trial needs room for the ending threads and the new threads. If the system has

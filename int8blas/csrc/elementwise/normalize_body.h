@@ -483,8 +483,8 @@ I8_INLINE void i8_exponents_across(float *x, int64_t n, int64_t room, float scal
                                                     i8_floats_set(scale)));
 }
 
-/* Return the sums of a chunk of columns, in the order of i8_sum_row. A column of less than I8_PARTS elements has fewer
- * partial sums, where i8_sum_row adds zeros. */
+/* Return the sums of a chunk of columns, in the order of i8_sum_row. If a column has less than I8_PARTS elements, it
+ * has fewer partial sums than a row, to whose sums i8_sum_row adds zeros. */
 I8_INLINE i8_floats i8_sum_across(const float *x, int64_t n, int64_t room)
 {
     float sums[I8_PARTS * I8_CHUNK];

@@ -30,8 +30,7 @@
 #define I8_FOLD(fold, n)                                                                                               \
     I8_FOR(i, ((n) + 1) / 2) acc[i] = fold(acc[2 * i], acc[2 * i + 1 < (n) ? 2 * i + 1 : 2 * i])
 
-/* Return whether whole loads may read the last bytes of x: the loads end before `end`, and y has zeros for the bytes
- * after x. */
+/* Return whether whole loads of the last bytes of x end before `end`. y has zeros for the bytes after x. */
 #define I8_HAS_WHOLE_TAIL (end - x >= (x_row > 0 ? (rows - 1) * x_row : 0) + bytes)
 
 #ifdef I8_SHIFT

@@ -376,14 +376,14 @@ typedef struct {
  *   I8_DOT8      two groups at a time: two sums of four products in s16, added in s32 (VPMADDUBSW, VPADDW, VPMADDWD,
  *                VPADDD); exact for the dense part of a split B' (outliers_body.h), and for small values
  *   I8_DOT_SMALL i8_tile_args.small_groups groups at a time: two sums of all their products, which fit s16 (VPMADDUBSW
- *                and VPADDW for each group; then VPMADDWD and VPADDD once). A tile has one segment of A, I8_MR rows or
- *                one less, and I8_NP panels or one less. All other tiles use I8_DOT8.
- *   I8_DOT_INTERLEAVED  I8_DOT4 of an interleaved A (i8_interleaved_kernels), for one segment of up to
+ *                and VPADDW for each group; then VPMADDWD and VPADDD once). A has one segment. Tiles have I8_MR rows or
+ *                one row less, and I8_NP panels or one panel less. All other tiles use I8_DOT8.
+ *   I8_DOT_INTERLEAVED  like I8_DOT4, with an interleaved A (i8_interleaved_kernels) in one segment of up to
  *                I8_INTERLEAVED_K k and one panel */
 enum {
     I8_DOT4 = 0, I8_DOT4_SAT = 1, I8_DOT2 = 2, I8_DOT8 = 3, I8_DOT_SMALL = 4, I8_DOT_INTERLEAVED = 5, I8_DOT_KINDS = 6
 };
-enum { I8_INTERLEAVED_K = 1024 }; /* kernels keep an interleaved panel of this K, 16 KiB, on the stack */
+enum { I8_INTERLEAVED_K = 1024 }; /* maximum K: an interleaved panel, 16 KiB, is on the stack */
 
 /* Compute all scale groups of a tile, and write y. The scale groups of A and B are contiguous, with t->groups dwords
  * each. In scale and col_sum, the 16 values of each group are contiguous. Of t, the function reads only `tiles`,
