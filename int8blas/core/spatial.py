@@ -1,7 +1,7 @@
 """Spatial arguments of convolution and pooling: layouts, kernels, strides, dilation and padding.
 
 Values have the order of the spatial dimensions, outermost first: d, h, w. An argument is one number for all dimensions,
-or one number for each dimension. The functions here return a tuple with one number for each dimension.
+or one number for each dimension. The functions of this module return a tuple with one number for each dimension.
 """
 
 from collections.abc import Sequence

@@ -59,7 +59,8 @@ cdef extern from "core/team.h" nogil:
 
 # The limit of INT8BLAS_NUM_THREADS or num_threads(scope="process"), or 0 without a limit.
 cdef int process_limit = 0
-# A call never uses more threads than the process has CPUs, because further threads would only wait for a CPU.
+# The number of CPUs of the process, or no limit with INT8BLAS_OVERSUBSCRIBE=1. A call uses at most this number of
+# threads, because further threads would only wait for a CPU.
 cdef int cpus = INT_MAX
 # GNU OpenMP's threads do not survive a fork. If the parent has run a parallel region, a region in the child would wait
 # for the lost threads forever.

@@ -122,7 +122,8 @@ def remedy_of_integers(array: npt.NDArray[Any], given: str, wanted: list[str]) -
 
 
 def conversion(given: str, to: str) -> str:
-    """Return the conversion to a dtype. The dtype has all numbers of the given dtype, or the nearest numbers."""
+    """Return the expression that converts `given` to the dtype `to`. The dtype has all numbers of `given`, or numbers
+    nearest to them."""
     return f"np.asarray({given}, {numpy_name(to)})"
 
 
