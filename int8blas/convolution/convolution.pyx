@@ -2,10 +2,10 @@
 
     dst[n, oc, o] = post_ops(scale_src * scale_weights[oc] * sum + bias[oc]) / scale_dst + zp_dst
     sum = sum over ic, k of (src[n, ic, o * stride + k * dilation - before] - zp_src)
-                            * (weights[oc, ic, k] - zp_weights[oc])
+                            * (weights[oc, ic, k] - zp_weights[oc]).
 
-o and k are positions in each of 1 to 3 spatial dimensions. Outside the image, src is zp_src. The sum is an exact
-integer. All later operations are float32, as in :class:`int8blas.InnerProduct`.
+The positions o and k have 1 to 3 spatial dimensions. Outside the image, src is zp_src. The sum is an exact integer. All
+later operations are float32, as in :class:`int8blas.InnerProduct`.
 """
 
 from libc.stdint cimport int64_t
@@ -20,7 +20,7 @@ cnp.import_array()
 
 
 cdef class Convolution(ConvolutionLayer):
-    """A quantized convolution. It is created once and executed many times.
+    """A quantized convolution, which is created once and executed many times.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ cdef class Convolution(ConvolutionLayer):
         The number of groups of channels. Each group has its own filters.
     layout : str, optional
         The layout of source and destination: "nhwc" (the default, and faster) or "nchw". With one or three spatial
-        dimensions it is "nwc", "ncw", "ndhwc" or "ncdhw". Names in upper case are accepted.
+        dimensions the layouts are "nwc", "ncw", "ndhwc" and "ncdhw". Names in upper case are accepted.
     src_dtype : dtype
         uint8, int8, uint16 or int16, or with `dynamic` float32, float16 or bfloat16. A layer with the `src_dtype`
         float32 also takes float16 and bfloat16. A 16-bit integer source needs two 8-bit convolutions.
@@ -55,8 +55,8 @@ cdef class Convolution(ConvolutionLayer):
         `zero_points` need no mask.
     scales, zero_points : mapping of str to numbers, optional
         Constant values for "src", "weights" and "dst". Each execution gets all other values. The source has one scale
-        and one zero point. The weights have one zero point, or one for each output channel. The zero points of the
-        weights must be given here, because they are packed with the weights.
+        and one zero point. The weights have one zero point, or one for each output channel. The constructor needs the
+        zero points of the weights to pack the weights.
     dynamic : {'per_image', 'per_tensor'}, optional
         Quantize a float source in each execution, by the range of each image or of all images. The source then has no
         given scale or zero point. :meth:`dynamic` creates such a layer from float weights in one call.
@@ -65,8 +65,8 @@ cdef class Convolution(ConvolutionLayer):
         the scale (max - min) / 255 for a range that contains 0.
     numerics : {'exact', 'saturating'}, optional
         "saturating" computes the sums of a CPU without VNNI. For an int8 source the layer halves the weights when it
-        packs them, rounding half to even, and doubles the sums, like oneDNN. Weights must then be int8, without zero
-        points.
+        packs them, rounding half to even, and doubles the sums, like oneDNN. With "saturating", weights must be int8,
+        without zero points.
 
     Attributes
     ----------
@@ -98,14 +98,14 @@ cdef class Convolution(ConvolutionLayer):
     The formula comes from oneDNN's specification, and is computed as in :class:`InnerProduct`. The whole matrix of
     windows is never in memory: each thread has a workspace of bounded size, for images of any size.
 
-    If weights minus zero points fit int8, the layer packs these differences, and zero points cost no time. This is the
-    case for uint8 weights with zero point 128. Otherwise each execution sums the windows of the source once for all
-    outputs of a group, and stores 8 bytes for each pixel and group. A filter of a single channel is packed as the sum
-    of two or three int8 filters instead.
+    If weights minus zero points fit int8, as with uint8 weights and zero point 128, the layer packs these differences,
+    and zero points cost no time. If a difference does not fit int8, each execution sums the windows of the source once
+    for all outputs of a group, and stores 8 bytes for each pixel and group. If a filter has a single channel, the layer
+    packs the filter as the sum of two or three int8 filters, and no windows are summed.
 
     A float source is quantized to an int8 or uint8 array of the same shape. A source with gaps in memory is copied
-    first. Padding is 0.0. If an image has an infinity or NaN, all its results are NaN. With 'per_tensor', such a value
-    in one image makes the results of all images NaN. An integer destination gets its zero point instead of NaN.
+    first. Padding is 0.0. If an image has an infinity or NaN, all its results are NaN. With 'per_tensor', an infinity
+    or NaN in one image makes the results of all images NaN. An integer destination gets its zero point instead of NaN.
 
     Examples
     --------

@@ -5,15 +5,17 @@
           of (src[n, ic, i] - zp_src) * (weights[oc, ic, k] - zp_weights[oc])
 
 There are 1 to 3 spatial dimensions. All outputs o for which o + before has the same remainder modulo the stride use the
-same elements k of the kernel. These outputs form a phase, which is a convolution without strides. So no zeros are
-inserted and multiplied. If a stride is larger than the kernel, the sums of the outputs between the phases are empty.
+same elements k of the kernel. The outputs with one remainder form a phase, which is a convolution without strides.
+Phases insert and multiply no zeros. If a stride is larger than the kernel, no phase computes the outputs between the
+phases, whose sums are empty.
 
-One convolution computes neighbouring phases of a line whose windows are equal. Its output channels are the channels of
-several neighbouring outputs. With few output channels, one convolution computes all phases of a line. Its window then
-is the union of the windows of these outputs. Taps outside of an output's own window have weights of 0.
+If neighbouring phases of a line have equal windows, one convolution computes these phases. The channels of several
+neighbouring outputs are then the output channels of the convolution. With few output channels, one convolution computes
+all phases of a line, and its window is the union of the phases' windows. Taps outside of an output's own window have
+weights of 0.
 
-Outputs with empty sums are equal, unless a post-op reads a value for each output. So the layer computes one pixel of
-these outputs, and copies it.
+Outputs with empty sums are equal, unless a post-op reads a value for each output. The layer computes one pixel for the
+outputs with empty sums, and copies this pixel.
 """
 
 from itertools import product
@@ -54,7 +56,7 @@ def _phases(kernel, stride, dilation, before):
 
 
 cdef class Deconvolution(ConvolutionLayer):
-    """A quantized deconvolution (transposed convolution). It is created once and executed many times.
+    """A quantized deconvolution (transposed convolution), which is created once and executed many times.
 
     Parameters
     ----------
@@ -178,7 +180,7 @@ cdef class Deconvolution(ConvolutionLayer):
                 and self.dilation[self._spatial - 1] == 1):
             return [(0, len(inner))]
         for r, (first, taps, gap, before) in enumerate(inner):
-            # Phases from `rest` on have one output less.
+            # Phases from `rest` on have one output less than earlier phases.
             if previous == (first - 1, len(taps), gap, before) and first != rest:
                 ranges[-1] = (ranges[-1][0], r + 1)
             else:
@@ -258,8 +260,7 @@ cdef class Deconvolution(ConvolutionLayer):
         """Return the phases with taps. If `fill_rest` does not compute the outputs that no tap reaches, phases for
         these outputs follow.
 
-        A phase without taps has the outputs that taps reach in all dimensions before some dimension d, but not in
-        dimension d.
+        A phase without taps belongs to a dimension d. Taps reach its outputs in all dimensions before d, but not in d.
         """
         cdef int64_t size, rest = whole.size[3] % <int64_t>self.strides[self._spatial - 1]
         cdef int d, behind

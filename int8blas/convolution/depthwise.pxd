@@ -15,14 +15,14 @@ cdef struct DepthwiseJob:
     i8_image image
     int64_t channels, multiplier
     int64_t chunks              # kernel calls for all channels
-    int64_t repeats             # copies of the weights; each is shifted by one more output line
+    int64_t repeats             # copies of the weights, each shifted by one more output line
     int64_t together            # output lines in a unit of work
     int64_t size[4]             # n, d, h, w of the destination
     ptrdiff_t steps[5]          # steps of n, d, h, w and channel, in bytes
     int64_t pixels              # outputs of a stretch
     int64_t block               # lines, or runs of `together` lines, in a unit of work
     bint plain, copies
-    bint flat                   # a line of pixels and channels is one row of the kernel
+    bint flat                   # whether a line of pixels and channels is one row of the kernel
     bint strided                # whether the kernel for stride 2 runs
     Windows windows
 

@@ -3,16 +3,16 @@ depthwise_pairs_body.h (without VNNI).
 
 The weights are a packed B with a column for each output channel. The rows k of B have the order (w; d, h), and the
 number of pairs (d, h) is padded to a multiple of 4. A unit of work consists of some output lines, for the channels of
-one kernel call. A thread computes one stretch of these lines after another. If the channels of a pixel are not
+one kernel call. A thread computes one stretch of a unit's lines after another. If the channels of a pixel are not
 contiguous, or have several filters each, the thread first copies the stretch of the image.
 
-A few channels would leave most lanes of a vector empty. The kernel then takes the channels of all pixels of a line as
-one row (csrc/convolution/depthwise_flat_args.h). A unit of work consists of some output lines. The part of the image
-that these lines read is copied with its padding.
+A few channels would leave most lanes of a vector empty. For few channels, the kernel takes the channels of all pixels
+of a line as one row (csrc/convolution/depthwise_flat_args.h). A unit of work consists of some output lines, and a
+thread copies the part of the image that these lines read, with its padding.
 
-Weights minus zero points may exceed the range of int8. The differences are then packed as the sum of two int8 filters,
-in a window of two planes, which both multiply the same plane of the image. If a weight is 255 above its zero point,
-three filters are needed.
+Weights minus zero points may exceed the range of int8. Differences beyond int8 are packed as the sum of two int8
+filters, in a window of two planes, which both multiply the same plane of the image. If a weight is 255 above its zero
+point, three filters are needed.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -42,26 +42,27 @@ cdef enum:
     # The largest window of the kernel, in lines and in columns. Larger windows take other strategies.
     MAX_LINES = 64
     MAX_SPAN = 256
-    # COLUMNS is the maximum number of interleaved columns of a stretch, over all groups of 4 lines: 64 columns of 256
+    # COLUMNS is the maximum number of interleaved columns of a stretch, over all groups of 4 lines. 64 columns of 256
     # bytes take 16 KiB of the L1 cache. MAX_PIXELS is the maximum number of outputs of a stretch. 56 x 56 pixels of 64
     # channels take 19.1 us with 16 outputs and 17.3 us with 64 outputs (AVX512-VNNI, Zen 5).
     COLUMNS = 64
     MAX_PIXELS = 64
     # The interleaved columns of 2 lines must have room for at least FEW_PIXELS outputs of a line. If channels are not
-    # contiguous in the source or the destination, runs of pixels are transposed, and the number is TRANSPOSED_PIXELS.
+    # contiguous in the source or the destination, runs of pixels are transposed, and there must be room for at least
+    # TRANSPOSED_PIXELS outputs.
     FEW_PIXELS = 8
     TRANSPOSED_PIXELS = 32
-    # The minimum number of units for each thread, or one unit for each line if there are too few lines. If each thread
-    # has 4 units, one more unit takes a thread a quarter more time.
+    # The minimum number of units for each thread, unless there are too few lines. If threads have 4 units each, a
+    # thread with one more unit takes a quarter more time.
     THREAD_UNITS = 4
     # The maximum number of lines of a unit, or of runs of lines that are computed together. 56 x 56 pixels of 64
     # channels take 18.0 us with 1 line, 17.1 us with 4 lines and 17.0 us with 8 lines.
     BLOCK = 8
     # The maximum number of channels of flat lines, the maximum for pairs of lines, and the bytes of the flat lines of a
-    # unit. Measured with images of 56 x 56, windows of 3 x 3 and one thread. AVX512-VNNI, 12 channels: flat lines take
-    # 18 us to uint8 and 17 us to float32, vectors of one pixel take 17 us and 22 us. AVX512-VNNI, 13 channels: flat
-    # lines take 21 us and 23 us, vectors of one pixel take 17 us and 23 us. AVX512BW (pairs of lines), 16 channels:
-    # flat lines take 26 us, vectors of one pixel take 29 us.
+    # unit. The images of the measurements are 56 x 56, with windows of 3 x 3 and one thread. With AVX512-VNNI and 12
+    # channels, flat lines take 18 us to uint8 and 17 us to float32, and vectors of one pixel take 17 us and 22 us. With
+    # 13 channels, flat lines take 21 us and 23 us, and vectors of one pixel take 17 us and 23 us. With AVX512BW (pairs
+    # of lines) and 16 channels, flat lines take 26 us, and vectors of one pixel take 29 us.
     FLAT_CHANNELS = 12
     FLAT_PAIRS = 16
     FLAT_BYTES = 1 << 15
@@ -76,12 +77,12 @@ cdef struct Workspace:
 
 
 cdef inline int64_t window_lines(const DepthwiseJob *j, int64_t together) noexcept nogil:
-    """Return the image lines in the windows of `together` output lines."""
+    """Return the number of image lines in the windows of `together` output lines."""
     return j.image.kernel[0] * j.image.kernel[1] + (together - 1) * j.image.stride[1]
 
 
 cdef inline int64_t window_columns(const DepthwiseJob *j, int64_t pixels) noexcept nogil:
-    """Return the image columns in the windows of `pixels` outputs of a line."""
+    """Return the number of image columns in the windows of `pixels` outputs of a line."""
     return (pixels - 1) * j.image.stride[2] + (j.image.kernel[2] - 1) * j.image.dilation[2] + 1
 
 
@@ -136,8 +137,8 @@ cdef void copy_lines(const DepthwiseJob *j, i8_depthwise_args *t, const uint8_t 
 
 cdef void do_stretch(const DepthwiseJob *j, const Workspace *w, int64_t plane, int64_t h, int64_t chunk, int64_t first,
                      int64_t pixels, bint again) noexcept nogil:
-    """Compute outputs `first` to `first` + `pixels` of line h and of the lines that are computed together with it, in
-    plane (n, d), for the channels of a kernel call. `again` says that the previous stretch had these channels."""
+    """Compute outputs `first` to `first` + `pixels` of line h and of the lines that are computed together with line h,
+    in plane (n, d), for the channels of a kernel call. `again` says that the previous stretch had the same channels."""
     cdef const i8_image *m = &j.image
     cdef const Problem *g = &j.g
     cdef i8_depthwise_args t
@@ -233,7 +234,8 @@ cdef inline int64_t flat_runs(const DepthwiseJob *j) noexcept nogil:
 
 
 cdef inline int64_t flat_run(const DepthwiseJob *j, int64_t pixels) noexcept nogil:
-    """Return the bytes of a run of columns, for `pixels` outputs. The copy may write 63 bytes after the columns."""
+    """Return the size in bytes of a run of columns, for `pixels` outputs. The copy may write 63 bytes after the
+    columns."""
     cdef int64_t columns = pixels + (window_columns(j, 1) - 1) // j.image.stride[2]
     return round_up(columns * j.channels + I8_MAX_DEPTHWISE - 1, I8_MAX_DEPTHWISE)
 
@@ -249,7 +251,7 @@ cdef inline int64_t flat_planes(const DepthwiseJob *j) noexcept nogil:
 
 
 cdef size_t lay_out_flat(const DepthwiseJob *j, Workspace *w, char *memory) noexcept nogil:
-    """Set the pointers to the memory of one thread for flat lines, and return its size in bytes."""
+    """Set the pointers to the memory of one thread for flat lines, and return the size of this memory in bytes."""
     cdef char *first = memory
     cdef int64_t line = flat_runs(j) * flat_run(j, j.pixels), lines = window_lines(j, j.together)
     w.copied = <uint8_t *>carve(&memory, line * flat_lines(j, j.block) * flat_planes(j) + I8_MAX_DEPTHWISE)
@@ -264,7 +266,7 @@ cdef size_t lay_out_flat(const DepthwiseJob *j, Workspace *w, char *memory) noex
 
 cdef void copy_flat(const DepthwiseJob *j, const Workspace *w, int64_t plane, int64_t h, int64_t lines, int64_t first,
                     int64_t pixels) noexcept nogil:
-    """Copy `lines` image lines, from the first line of the window of output line h on, with the columns that `pixels`
+    """Copy `lines` image lines, from the first line of the window of output line h on. Copy the columns that `pixels`
     outputs from `first` on read. Columns whose x is equal modulo the stride are contiguous."""
     cdef i8_image m = j.image
     cdef int64_t stride = m.stride[2], run = flat_run(j, pixels), line = flat_runs(j) * run, r, x, z, p
@@ -348,7 +350,7 @@ cdef void do_flat_part(const void *job, int part, int parts, char *memory, size_
 
 
 cdef void set_flat_blocks(DepthwiseJob *j, double threads) noexcept:
-    """Choose stretches whose interleaved lines and sums fill most of the L1 cache, and units of lines."""
+    """Choose units of lines, and stretches whose interleaved lines and sums fill most of the L1 cache."""
     cdef int64_t groups = ceil_div(window_lines(j, j.together), j.g.kernels.convolution.depthwise_lines), steps
     cdef int64_t pixel = I8_GROUP * j.channels * (groups * min(j.image.stride[2], j.image.kernel[2]) + j.together)
     j.pixels = max(<int64_t>I8_MAX_DEPTHWISE, 3 * j.g.machine.l1 // 4 // pixel)
@@ -362,8 +364,8 @@ cdef void set_flat_blocks(DepthwiseJob *j, double threads) noexcept:
 
 cdef void set_stretch(DepthwiseJob *j, double threads) noexcept:
     """Choose the numbers of outputs and lines of a stretch, for kernels that take any number of lines. A stretch is
-    about as high as it is wide, so that its border is short: neighboring stretches both interleave the columns at their
-    border. The interleaved columns of a stretch fill three quarters of the L1 cache."""
+    about as high as it is wide, so that its border is short, because neighbouring stretches both interleave the columns
+    at their border. The interleaved columns of a stretch fill three quarters of the L1 cache."""
     cdef int64_t kept = 3 * j.g.machine.l1 // 4 // (4 * j.g.kernels.convolution.depthwise_channels)
     cdef int64_t lines = max(<int64_t>1, j.size[2])
     cdef int64_t pairs, units, width = max(<int64_t>1, j.size[3])
@@ -462,8 +464,8 @@ cdef class DepthwiseFilters(Filters):
         return self.packed._sums // self.together
 
     cdef bint is_strided(self, const Problem *g) noexcept:
-        """Return whether the kernel for stride 2 is faster. This kernel takes equal times for half of its channels and
-        for all of its channels."""
+        """Return whether the kernel for stride 2 is faster. The kernel for stride 2 takes equal times for half of its
+        channels and for all of its channels."""
         cdef const i8_image *m = &self.window
         return (
             g.kernels.convolution.depthwise_strided is not NULL and m.kernel[0] * m.kernel[1] == I8_STRIDED

@@ -3,7 +3,7 @@ from libc.stdint cimport int64_t
 cimport int8blas.core.cnumpy as cnp
 
 
-# The scale and the zero point of a range of images, and whether all their values are finite.
+# The scale and the zero point of a range of images, and whether all values of these images are finite.
 cdef struct ImageParameters:
     float scale
     int64_t zero

@@ -23,7 +23,7 @@ from int8blas.stage.output_stage cimport element_type
 cnp.import_array()
 
 
-# The range of the finite values of a part, and the largest magnitude of all its values.
+# The range of the finite values of a part, and the largest magnitude of all values of the part.
 cdef struct Part:
     float range_[2]
     float largest
@@ -40,11 +40,11 @@ cdef struct ImagesJob:
 
 
 cdef cnp.ndarray dense(cnp.ndarray x):
-    """Return images without gaps in memory: `x` itself, or a copy."""
+    """Return `x`, or a copy of `x`, as images without gaps in memory."""
     order = [axis for axis in axes_in_memory(x) if axis > 0]
     if (<object>x).transpose(0, *order).flags.c_contiguous:
         return x
-    # The copy has the channels innermost in memory if the images have them innermost.
+    # The copy has the images' order of dimensions in memory.
     copy = np.ascontiguousarray((<object>x).transpose(0, *order))
     return copy.transpose(0, *[1 + order.index(axis) for axis in range(1, x.ndim)])
 
@@ -96,8 +96,8 @@ cdef bint quantize(ImagesJob *j, int parts) noexcept nogil:
 
 
 cdef ImageParameters quantize_images(cnp.ndarray x, cnp.ndarray out, int64_t first, int64_t count) except *:
-    """Quantize `count` images from `first` on, by their common range, to `out`: an array of int8 (symmetric) or uint8
-    with the memory order of `x`, and like `x` without gaps."""
+    """Quantize `count` images from `first` on, by their common range, to `out`. `out` is an array of int8 (symmetric)
+    or uint8 with the memory order of `x`, and has no gaps."""
     cdef ImageParameters result
     cdef ImagesJob j
     cdef int64_t images = cnp.PyArray_DIM(x, 0), size = cnp.PyArray_SIZE(x) // images if images else 0

@@ -20,7 +20,7 @@ cnp.import_array()
 
 
 def explain_layer(ConvolutionLayer layer, cnp.ndarray src):
-    """Return the Explanation of a layer with this source."""
+    """Return the Explanation of a layer for the source `src`."""
     cdef Problem g
     cdef i8_image image
     cdef const i8_matrix *matrix

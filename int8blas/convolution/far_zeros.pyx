@@ -7,8 +7,8 @@ Padding and packed weights cannot represent such zero points::
 
 p is the value of x's type that is nearest to zx. Each sum is the result of a layer with the zero point p. For the sum
 of w, the image is all ones. For the sum of (x - p), the weights are all ones. For the number of taps, image and weights
-are all ones. A 16-bit source is 256 * h + l with 8-bit limbs h and l. p has limbs too, and there is a layer for each
-limb. All sums of a layer fit int32, and the terms are int64.
+are all ones. A 16-bit source is 256 * h + l with 8-bit limbs h and l. p has two limbs as well, and there is a layer for
+each limb. All sums of a layer fit int32, and the terms are int64.
 """
 
 from libc.stdint cimport int64_t
@@ -36,8 +36,8 @@ class FarSums:
     """The sums of a layer with any zero points.
 
     `plain` has a layer without scales and with int32 results for each limb of a source. Each call passes the zero point
-    of its source. `ones` has such layers with weights of ones and one output channel for each group. `ones` is needed
-    only if the weights have zero points, `zeros`.
+    of its source. `ones` has layers like `plain`, with weights of ones and one output channel for each group. `ones` is
+    needed only if the weights have zero points, `zeros`.
     """
 
     def __init__(self, plain, ones, zeros):

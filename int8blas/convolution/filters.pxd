@@ -9,7 +9,7 @@ from int8blas.gemm.problem cimport Problem
 from int8blas.stage.output_stage cimport Bound
 
 
-# An array of images: sizes of n, d, h, w and channel, and their steps in bytes.
+# An array of images, with sizes and steps (in bytes) of n, d, h, w and channel.
 cdef struct Images:
     char *data
     const char *end             # address after the last byte

@@ -40,7 +40,7 @@ cdef struct PackingJob:
     int outer                   # leading dimensions of the destination (n, d) with one product for each index
     int64_t size[4]             # n, d, h, w of the destination
     ptrdiff_t steps[5]          # steps of n, d, h, w and channel, in bytes
-    bint in_place               # A is the image itself
+    bint in_place               # whether A is the image itself
     Windows windows
 
 
@@ -182,8 +182,8 @@ cdef int execute(const void *job, int64_t part, int64_t parts) noexcept nogil:
 cdef class Filters:
     """Filters with int8 weights (g, oc, ic, kd, kh, kw), and with strides, dilation and padding for d, h and w.
 
-    The packed matrix depends only on the weights and on these parameters. `pack_weights` or `restore` sets it. With
-    `whole_groups`, zeros pad each line of a window to whole groups of k.
+    The packed matrix depends only on weights, strides, dilation and padding. `pack_weights` or `restore` sets the
+    matrix. With `whole_groups`, zeros pad each line of a window to whole groups of k.
     """
 
     def __cinit__(self):
@@ -194,8 +194,8 @@ cdef class Filters:
         self.shape = shape
         self.saturating, self.doubled = saturating, doubled
         self.partial = partial
-        # Small groups share a panel of columns. Then the layer has fewer products. The number of multiply-adds stays
-        # the same.
+        # Small groups share a panel of columns, which reduces the number of products, but not the number of
+        # multiply-adds.
         self.merged = 1 if saturating else max(
             [n for n in range(1, I8_PANEL + 1) if groups % n == 0 and n * outputs <= I8_PANEL], default=1)
         self.groups, self.outputs = groups // self.merged, outputs * self.merged
@@ -228,7 +228,7 @@ cdef class Filters:
         outputs, channels, *kernel = weights.shape[1:]
         k, n = self.matrix_shape()
         matrix = np.zeros((k, n), np.int8)
-        # The part of the matrix without padding, as a view.
+        # `part` is a view of the part of the matrix without padding.
         part = matrix.reshape(*kernel[:2], self.window.line, self.groups, n // self.groups)
         part = part[:, :, :kernel[2] * self.window.channels, :, :self.outputs].reshape(
             *kernel, self.merged, channels, self.groups, self.merged, outputs)
@@ -248,7 +248,7 @@ cdef class Filters:
         return 0
 
     cdef int restore(self, PackedB packed) except -1:
-        """Check that packed weights have the shape of these filters, and set them."""
+        """Check that packed weights have the shape of the filters, and set the packed weights."""
         if packed.dtype != np.int8 or packed.shape != self.matrix_shape():
             raise ValueError(f"weights must have been packed as int8 of shape {self.matrix_shape()}, got {packed}")
         self.packed = packed
@@ -297,7 +297,7 @@ cdef class Filters:
     cdef str describe(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, Problem *g,
                       i8_image *image, size_t *workspace):
         """Set up an execution and return its path. For the path "gemm", set the first product `g` and its image
-        `image`. For every other path, set `workspace`, the bytes of memory of a thread."""
+        `image`. For all other paths, set `workspace`, the bytes of memory of a thread."""
         cdef PackingJob j
         prepare(&j, self, bound, src, dst, flip)
         set_first_product(&j, g, image)
@@ -421,8 +421,8 @@ cdef void set_target(int64_t *size, ptrdiff_t *steps, const Images *dst) noexcep
 
 
 cdef void lay_column(i8_image *m, int64_t *size, ptrdiff_t *steps) noexcept:
-    """Treat an image of one column, and its destination, as an image of one line: (d, h, 1) becomes (1, d, h). B stays
-    the same if no padding separates the taps of a column."""
+    """Treat an image of one column, and its destination, as an image of one line: (d, h, 1) becomes (1, d, h). B is
+    unchanged if no padding separates the taps of a column."""
     cdef int d
     if (
         m.size[2] != 1 or m.out[2] != 1 or m.kernel[2] != 1 or m.before[2] != 0 or m.line != m.channels
@@ -481,7 +481,7 @@ cdef ptrdiff_t pixel_step(const int64_t *size, const ptrdiff_t *steps) noexcept 
 
 
 cdef void fill_run(const Filling *j, char *line, int64_t first, int64_t end) noexcept nogil:
-    """Copy the pixel to outputs [first, end) of a line."""
+    """Copy the pixel of `j` to outputs [first, end) of a line."""
     cdef ptrdiff_t step = j.dst.steps[3]
     cdef int64_t most = j.repeats if step == j.bytes else 1, block, x, pixels
     cdef char *dst
@@ -515,7 +515,8 @@ cdef int fill_lines(const void *job, int64_t part, int64_t parts) noexcept nogil
                 + unit % size[2] * j.dst.steps[2])
         if (not (is_reached(j, 0, plane % size[1]) and is_reached(j, 1, unit % size[2]))
                 or 0 < (stride - j.reached[2]) * j.bytes < LINE):
-            # Products overwrite outputs that taps reach. Copies to short gaps would take longer than this copy.
+            # Fill the whole line, because copies to short gaps would take longer, and products overwrite outputs that
+            # taps reach.
             fill_run(j, line, 0, size[3])
         elif stride > j.reached[2]:
             period = 0

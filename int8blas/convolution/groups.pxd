@@ -7,7 +7,7 @@ from int8blas.stage.output_stage cimport Bound
 
 
 cdef class GroupFilters(Filters):
-    cdef int64_t channels, fold     # channels of an output; neighbouring outputs of a line in an output
+    cdef int64_t channels, fold     # channels of an output; neighbouring outputs that form it
     cdef object sums                # weight sums of each output channel; None before the first use
 
     cdef list order(self)

@@ -1,11 +1,11 @@
 """The strategy for groups of 4 and 8 channels, by the kernel in csrc/convolution/grouped_body.h.
 
-A GEMM for such a group would multiply mostly zeros. This kernel takes 4 neighbouring channels of a pixel in each lane,
-so a vector has several groups. B has a column for every 4 channels of the source. k has the order (pass; h, w; output
-of the pass, channel of the 4), which i8_grouped_args describes.
+A GEMM for 4 or 8 channels would multiply mostly zeros. grouped_body.h takes 4 neighbouring channels of a pixel in each
+lane, so a vector has several groups. B has a column for every 4 channels of the source. The order of k is (pass; h, w;
+output of the pass, channel of the 4), as in i8_grouped_args.
 
 As in lines.pyx, a thread copies a part of the image with its padding. A copy has I8_MAX_GROUPED channels, for one panel
-of B. A unit of work is a block of the output for these channels.
+of B. A unit of work is a block of the output for I8_MAX_GROUPED channels.
 """
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
@@ -27,9 +27,9 @@ from int8blas.stage.output_stage cimport Bound
 cnp.import_array()
 
 cdef enum:
-    # The bytes of a copied part of the image. Together with the weights, this part fits every L2 cache.
+    # The bytes of a copied part of the image. Together with the weights, ROOM bytes fit every L2 cache.
     ROOM = 48 << 10
-    # The maximum number of pixels that the windows of the shortest stretch of a line may span. These pixels fill at
+    # The maximum number of pixels that the windows of the shortest stretch of a line may span. MAX_SPAN pixels fill at
     # most half of ROOM.
     MAX_SPAN = ROOM // (2 * I8_MAX_GROUPED)
     # The maximum number of outputs of a kernel call.
@@ -46,7 +46,7 @@ cdef struct Workspace:
 
 
 cdef size_t lay_out(const LinesJob *j, Workspace *w, char *memory) noexcept nogil:
-    """Set the pointers to the memory of one thread, and return its size in bytes."""
+    """Set the pointers to the memory of one thread, and return the size of this memory in bytes."""
     cdef char *first = memory
     w.region = <uint8_t *>carve(&memory, j.room)
     w.widened = <int8_t *>carve(
@@ -57,7 +57,7 @@ cdef size_t lay_out(const LinesJob *j, Workspace *w, char *memory) noexcept nogi
 
 cdef void do_lines(const LinesJob *j, const Workspace *w, const Block *k, int64_t first,
                    i8_grouped_args *t) noexcept nogil:
-    """Compute all lines of a block, for the channels of one kernel call. The channels begin with channel `first` of the
+    """Compute all lines of a block, for the channels of one kernel call. The first channel is channel `first` of the
     block."""
     cdef const i8_image *m = &j.image
     cdef const Problem *g = &j.g
@@ -173,7 +173,8 @@ cdef class GroupFilters(Filters):
     cdef object matrix(self, weights):
         k, n = self.matrix_shape()
         size, taps = self.shape[2], self.shape[4] * self.shape[5]
-        # Axes: (pass, output; group, lane, channel of the lane; tap). The last step changes them to the order of B.
+        # Axes: (pass, output; group, lane, channel of the lane; tap). The last step brings the axes into the order of
+        # B.
         ordered = weights.reshape(self.groups, size, size // I8_GROUP, I8_GROUP, taps)[:, self.order()]
         ordered = ordered.reshape(self.groups, size // I8_GROUP, I8_GROUP, size // I8_GROUP, I8_GROUP, taps)
         padded = np.zeros((k, n), np.int8)
@@ -189,7 +190,8 @@ cdef class GroupFilters(Filters):
         return weights.reshape(self.shape)
 
     cdef list order(self):
-        """Return the numbers of a group's output channels in the order of the kernel, which computes 4 in a pass."""
+        """Return the numbers of a group's output channels in the order of the kernel, which computes 4 channels in a
+        pass."""
         return [i8_grouped_output(self.outputs, i // I8_GROUP, i % I8_GROUP) for i in range(self.outputs)]
 
     cdef object column_sums(self):

@@ -1,8 +1,8 @@
 """The matrix of the windows of an image, the factor A of a convolution::
 
-    out[(n, o), (k, c)] = src[n, o * stride + k * dilation - before, c]
+    out[(n, o), (k, c)] = src[n, o * stride + k * dilation - before, c].
 
-o and k are positions in each of 1 to 3 spatial dimensions. Outside the image, src is the padding value.
+The positions o and k have 1 to 3 spatial dimensions. Outside the image, src is the padding value.
 """
 
 from math import prod
@@ -34,7 +34,7 @@ cdef struct MatrixJob:
 
 
 cdef int write_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
-    """Write a part of the rows. Rows count through the matrices of all groups, one after another."""
+    """Write a part of the rows. The rows of all groups' matrices are numbered consecutively."""
     cdef const MatrixJob *j = <const MatrixJob *>job
     cdef i8_image image = j.image
     cdef int64_t row = share(j.groups * j.rows, part, parts), end = share(j.groups * j.rows, part + 1, parts), together
@@ -70,8 +70,8 @@ def im2col(src, kernel, *, strides=1, padding=0, dilation=1, groups=1, layout=No
     padding_value : int, optional
         The value of padding. The zero point of the images stands for 0.0.
     out : ndarray of src's dtype, optional
-        The array for the result, with any strides. If it is not C-contiguous, or shares memory with `src`, the matrix
-        is copied once.
+        The array for the result, with any strides. If `out` is not C-contiguous, or shares memory with `src`, the
+        matrix is copied once.
 
     Returns
     -------

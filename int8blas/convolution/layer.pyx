@@ -39,9 +39,10 @@ cnp.import_array()
 cdef class Phase:
     """Filters for every `steps`-th output in each of d, h and w, from `first` on.
 
-    `taps` lists the kernel elements of these filters in each spatial dimension. None stands for all elements. Filters
-    for outputs without taps do not read the source, and `sees` is False. Such filters have one channel and one tap,
-    which adds 0. Filters may compute `fold` neighbouring outputs of a line as the channels of one output.
+    `taps` lists the kernel elements of the filters in each spatial dimension. None stands for all elements. Filters for
+    outputs without taps do not read the source, and `sees` is False. Filters that do not read the source have one
+    channel and one tap, which adds 0. Filters may compute `fold` neighbouring outputs of a line as the channels of one
+    output.
     """
 
     def __init__(self, filters, taps=None, first=(0, 0, 0), steps=(1, 1, 1), sees=True, fold=1):
@@ -83,7 +84,7 @@ cdef class Phase:
 
 
 cdef class Values:
-    """The arguments of an execution, with the scale and the zero point of a dynamic source."""
+    """The arguments of an execution, and the scale and the zero point of a dynamic source."""
 
     def __cinit__(self):
         self.finite = True
@@ -93,8 +94,8 @@ cdef class Values:
         return 0
 
     cdef int keep(self) except -1:
-        """Copy all values. An execution that binds them again after it has written a part of the destination calls this
-        method first, because an argument may share memory with the destination."""
+        """Copy all values. An execution that binds the arguments again after it has written a part of the destination
+        calls `keep` first, because an argument may share memory with the destination."""
         self.scales = {tensor: as_array(x, "scales").copy() for tensor, x in self.scales.items()}
         self.zero_points = {tensor: as_array(x, "zero_points").copy() for tensor, x in self.zero_points.items()}
         if self.operands is not None:
@@ -169,7 +170,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
         before = tuple([before for before, _ in pairs])
         filters = self._padded.get(before)
         if filters is None:
-            # The packed matrix depends on the weights alone.
+            # The packed matrix depends only on the weights.
             filters = self.make_filters(self._shape, self.strides, self.dilation, before, self._layer._bias, False)
             filters.restore(phase.filters.packed)
             self._padded[before] = filters
@@ -266,8 +267,8 @@ cdef class ConvolutionLayer(QuantizedLayer):
         """Create a layer from float images to float images that quantizes weights and images.
 
         float32 weights are quantized by the range of each output channel. Each execution quantizes each image by its
-        range. The `options` are the other arguments of the class, with these defaults: ``dynamic="per_image"``, float32
-        for ``src_dtype`` and ``dst_dtype``, and ``scales={"weights": "per_channel"}`` for float weights.
+        range. The `options` are the other arguments of the class. The defaults are ``dynamic="per_image"``, float32 for
+        ``src_dtype`` and ``dst_dtype``, and ``scales={"weights": "per_channel"}`` for float weights.
 
         Parameters
         ----------
@@ -311,7 +312,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
             to the shape of the destination. An operand with a value for each pixel is copied if the layout has channels
             first, and by deconvolutions with strides.
         out : ndarray of `dst_dtype`, optional
-            The array for the result, with any strides. A Sum post-op adds to its content.
+            The array for the result, with any strides. A Sum post-op adds to the content of `out`.
 
         Returns
         -------
@@ -390,7 +391,8 @@ cdef class ConvolutionLayer(QuantizedLayer):
         """Execute `count` quantized images from `first` on, with the values in `bound`.
 
         If `bound` is used only in this execution, `values` are the values from which `bound` was created. With `keeps`,
-        the target belongs to the caller. The target is then written completely, or not at all if there is no memory.
+        the target belongs to the caller. With `keeps`, the target is written completely, or not at all if there is no
+        memory.
         """
         cdef Images source, whole, part, seen
         cdef Phase phase
@@ -503,8 +505,8 @@ cdef class ConvolutionLayer(QuantizedLayer):
         return 0
 
     cdef tuple describe(self, cnp.ndarray x, Problem *g, i8_image *image, size_t *workspace):
-        """Describe the first phase, for a source and a new destination. Return its path, and the owners of the memory
-        to which the problem points. The caller must keep these owners while it reads the problem."""
+        """Describe the first phase, for a source and a new destination. Return the path, and the owners of the memory
+        to which the problem points. The caller must keep the owners while it reads the problem."""
         cdef cnp.npy_intp shape[5]
         cdef Images source, whole, part
         cdef Phase phase = self._phases[0]
@@ -518,7 +520,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
         x = self.source(x)
         self.set_shape(x, shape)
         if self._dynamic is not None and self._layer.lacks_source_alone():
-            # The range of the images would determine only the zero point of an unsigned source.
+            # The plan depends on the images only by the zero point of an unsigned source, which their range determines.
             values = Values.__new__(Values)
             values.shape, values.scales, values.zero_points = (self._layer.columns,), {}, {}
             x = dense(x)

@@ -1,17 +1,17 @@
-"""The strategy for overlapping windows of few channels. Gathering a matrix of such windows would take longer.
+"""The strategy for overlapping windows of few channels. Gathering a matrix of overlapping windows would take longer.
 
-A thread copies a part of the image with its padding, with contiguous channels of one group. The window of an output is
-then one segment of each copied line, and windows of neighbouring outputs are evenly spaced. So the micro-kernel reads
+A thread copies a part of the image with its padding, with contiguous channels of one group. In the copy, the window of
+an output is one segment of each line, and windows of neighbouring outputs are evenly spaced, so the micro-kernel reads
 rows of A from the copy (i8_tile_args.more_segments). The copy has each element of the image about once. A gathered
 matrix would have each element once for every tap.
 
-In B, k has the order (h, d; w, channel), and each line is padded to a multiple of 4. The copy has the lines of all
+The order of k in B is (h, d; w, channel), and each line is padded to a multiple of 4. The copy has the lines of all
 planes of a window side by side, so that the lines of a window are evenly spaced. If lines are dilated, the copy puts
 runs of neighbouring lines side by side, one run for each plane. The number of lines of a run is the dilation. A unit of
 work is a block of the output for one group: some lines, or a stretch of one line. If the instruction set has no exact
 multiply-add of bytes, and the no-saturation proof fails for a panel, each unit of work widens its copy and its panels
 of B to 16 bits. For the matrix unit of a CPU, each unit of work pads the lines of B with zeros to whole steps. The
-bytes of A in this padding do not matter.
+bytes of A that meet padding of B do not matter.
 """
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t
@@ -37,7 +37,7 @@ from int8blas.stage.output_stage cimport Bound
 cnp.import_array()
 
 cdef enum:
-    # If the weights of all panels are split, gathered windows are faster for groups with at least this number of
+    # If the weights of all panels are split, gathered windows are faster for groups with at least SPLIT_OUTPUTS
     # outputs.
     SPLIT_OUTPUTS = 48
     # The number of bytes after a line that a tile may read and a copy may write.
@@ -45,11 +45,12 @@ cdef enum:
     # The maximum number of groups that are copied together.
     MOST_TOGETHER = 4
     # The matrix unit reads windows from copied lines if the lines fill at least 1 / MATRIX_PADDING of their steps.
-    # Otherwise, windows of at least MATRIX_CHANNELS channels are gathered for the matrix unit, unless there are groups.
+    # If lines fill less, windows of at least MATRIX_CHANNELS channels are gathered for the matrix unit, unless there
+    # are groups.
     MATRIX_CHANNELS = 32
     MATRIX_PADDING = 3
-    # The maximum number of channels of windows that the matrix unit (for whole steps of channels) and vector kernels
-    # read from copied lines.
+    # The maximum number of channels of windows that are read from copied lines. MATRIX_TAP_CHANNELS is for the matrix
+    # unit, if channels fill whole steps. LINE_CHANNELS is for vector kernels.
     MATRIX_TAP_CHANNELS = 512
     # 3 x 3 windows of 14 x 14 pixels and 128 channels take 52.8 us from copied lines and 57.7 us from gathered windows.
     # For 256 channels the times are 210 us and 221 us (AVX512-VNNI, Zen 5).
@@ -97,7 +98,7 @@ cdef inline size_t wide_size(const LinesJob *j) noexcept nogil:
 
 
 cdef inline int64_t line_steps(const i8_image *m) noexcept nogil:
-    """Return the steps of a matrix unit in a line of a window."""
+    """Return the number of steps of a matrix unit in a line of a window."""
     return ceil_div(m.line, I8_MATRIX_K)
 
 
@@ -117,7 +118,7 @@ cdef inline size_t matrix_slack(const LinesJob *j) noexcept nogil:
 
 
 cdef size_t lay_out(const LinesJob *j, Workspace *w, char *memory) noexcept nogil:
-    """Set the pointers to the memory of one thread, and return its size in bytes."""
+    """Set the pointers to the memory of one thread, and return the size of this memory in bytes."""
     cdef char *first = memory
     w.region = <uint8_t *>carve(&memory, j.room + matrix_slack(j))
     w.wide_region = <uint16_t *>carve(&memory, sizeof(uint16_t) * j.room if j.dot == I8_DOT2 else 0)
@@ -128,22 +129,22 @@ cdef size_t lay_out(const LinesJob *j, Workspace *w, char *memory) noexcept nogi
 
 
 cdef inline int64_t run_lines(const LinesJob *j) noexcept nogil:
-    """Return the number of neighbouring lines of a plane in the copy."""
+    """Return the number of lines in a run: neighbouring lines of a plane in the copy."""
     return j.image.dilation[1] if j.image.kernel[0] > 1 else 1
 
 
 cdef inline int64_t region_lines(const LinesJob *j, int64_t lines) noexcept nogil:
-    """Return the lines of a plane in the windows of `lines` output lines, in whole runs."""
+    """Return the number of lines of a plane in the windows of `lines` output lines, rounded up to whole runs."""
     return round_up((lines - 1) * j.image.stride[1] + (j.image.kernel[1] - 1) * j.image.dilation[1] + 1, run_lines(j))
 
 
 cdef inline ptrdiff_t line_offset(const LinesJob *j, int64_t line) noexcept nogil:
-    """Return the offset in the copy of a line of the first plane of a window, in lines."""
+    """Return the offset, in lines, of a line of a window's first plane in the copy."""
     return line // run_lines(j) * run_lines(j) * j.image.kernel[0] + line % run_lines(j)
 
 
 cdef inline int64_t region_columns(const LinesJob *j, int64_t outputs) noexcept nogil:
-    """Return the image columns in the windows of `outputs` outputs of a line."""
+    """Return the number of image columns in the windows of `outputs` outputs of a line."""
     return (outputs - 1) * j.image.stride[2] + (j.image.kernel[2] - 1) * j.image.dilation[2] + 1
 
 
@@ -203,8 +204,8 @@ cdef void set_panels(const LinesJob *j, const Workspace *w, const Block *k, int6
     s.t.col_init = g.known.col_init + (k.group * j.panels + panel) * I8_PANEL if g.known.col_init is not NULL else NULL
     s.t.cols = s.t.dst_row = width * I8_PANEL
     s.t.unit_rows = I8_MATRIX_ROWS
-    # The last tile of a line must not spill. It overwrites the spilled columns of the tile before, so these columns
-    # must fit in the last tile.
+    # The last tile of a line must not spill. The last tile overwrites the spilled columns of the previous tile, so
+    # these columns must fit in the last tile.
     s.spills = (
         columns < s.t.cols and j.panels == width and j.matrix is NULL and j.steps[3] == j.outputs * j.steps[4]
         and k.outputs // ceil_div(k.outputs, j.mr) * columns >= s.t.cols - columns
@@ -298,7 +299,7 @@ cdef Block copy_block(const LinesJob *j, uint8_t *region, int64_t unit) noexcept
     for i in range(m.kernel[0]):
         z = k.plane % j.size[1] * m.stride[0] - m.before[0] + i * m.dilation[0]
         for r in range(run):
-            # Line y of the image is line (y - r) / run of the lines with this remainder.
+            # Line y of the image is line (y - r) / run of the lines with remainder r.
             first = k.line * j.image.stride[1] - j.image.before[1] + r
             y = (first % run + run) % run
             m.src = image + z * m.steps[1] + y * j.image.steps[2]
@@ -361,7 +362,8 @@ cdef int busy_threads(const LinesJob *j, int threads) noexcept nogil:
 
 
 cdef int64_t divided_lines(const LinesJob *j, int64_t units, int64_t stretches, int threads) noexcept nogil:
-    """Return the number of stretches of a line: `stretches`, or more if there are too few `units` for the threads."""
+    """Return the number of stretches of a line, which is `stretches`, or more if there are too few `units` for the
+    threads."""
     cdef int64_t common = threads, rest = units
     while rest:
         common, rest = rest, common % rest
@@ -374,8 +376,8 @@ cdef bint set_blocks(LinesJob *j) noexcept nogil:
     of a single tile does not fit."""
     cdef int64_t least = j.mr, lines, stretch, planes = j.size[0] * j.size[1] * (j.groups // j.together)
     cdef int threads = busy_threads(j, max_threads())
-    # `stretch` is the largest number of outputs of a line whose windows fit in j.room. SLACK is subtracted twice,
-    # because the pitch is rounded up.
+    # `stretch` is the largest number of outputs of a line whose windows fit in j.room. Subtract SLACK twice, because
+    # the pitch is rounded up.
     stretch = j.room // (j.together * j.image.kernel[0] * region_lines(j, 1))
     stretch -= 2 * SLACK + region_columns(j, 1) * j.image.channels
     stretch = 1 + stretch // (j.image.stride[2] * j.image.channels) if stretch >= 0 else 0
@@ -484,7 +486,7 @@ cdef class LineFilters(Filters):
         ):
             return False
         j.skips = (j.image.padding ^ flip) == 0 and j.g.a.zero_point == 0
-        # Set n to the columns of all groups: is_wide must see the offsets of every group.
+        # Set n to the columns of all groups, because is_wide must see the offsets of every group.
         j.g.n = self.groups * self.outputs
         if is_wide(&j.g) or j.dot == I8_DOT2 and <int64_t>wide_size(j) > most_widened(&j.g) or not set_blocks(j):
             return False

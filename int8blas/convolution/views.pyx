@@ -1,15 +1,15 @@
 """Views: the same convolution, of images in another form and with weights that are packed for this form.
 
-A few output channels fill only a small part of a panel, and gathering windows may take longer than multiplying them. So
-several neighbouring outputs of a line become the channels of one output (folding). These outputs share the union of
-their windows. B then is a banded matrix: for each of these outputs it has the weights at the place of the output's
-window in the union, and zeros elsewhere. Columns that a dilated window skips have zeros too. So the taps of the union
-are contiguous, and the strategy "lines" can take it. If windows are single pixels, the union of neighbouring windows is
-a segment of a line of the image, which the product reads in place. If all pixels are evenly spaced, all images make one
-long line.
+A few output channels fill only a small part of a panel, and gathering windows may take longer than multiplying them.
+Folding therefore makes several neighbouring outputs of a line the channels of one output. Folded outputs share the
+union of their windows. B becomes a banded matrix: for each folded output, B has the weights at the place of the
+output's window in the union, and zeros elsewhere. Columns that a dilated window skips have zeros too, so the taps of
+the union are contiguous, and the strategy "lines" can take the union. If windows are single pixels, the union of
+neighbouring windows is a segment of a line of the image, which the product reads in place. If all pixels are evenly
+spaced, all images make one long line.
 
-With many output channels, a dilated convolution is computed as several convolutions without gaps. Each of these
-convolutions takes the columns of the image whose numbers have one remainder modulo the dilation.
+With many output channels, a dilated convolution is computed as several convolutions without gaps. Each convolution
+without gaps takes the columns of the image whose numbers have the same remainder modulo the dilation.
 
 For images one pixel wide, height and width are swapped, because windows then have fewer and longer lines. If each
 single channel has several filters, one product computes several channels. The kernel for groups of 4 and 8 channels
@@ -38,21 +38,21 @@ cnp.import_array()
 
 cdef enum:
     # FOLDED_COLUMNS and FOLDED_K are the maximum number of columns and of k of the packed weights of folded outputs,
-    # which then have about 192 KiB at most. FOLDED_OUTPUTS is the minimum number of outputs of a view. For fewer
-    # outputs, packing the weights for a view at the first use takes longer than the view saves.
+    # so that these weights have at most about 192 KiB. FOLDED_OUTPUTS is the minimum number of outputs of a view. For
+    # fewer outputs, packing the weights for a view at the first use takes longer than the view saves.
     FOLDED_COLUMNS = 96
     FOLDED_K = 2048
     FOLDED_OUTPUTS = 64
-    # The largest K of products with few columns that are folded although dot products could compute them. A column of
-    # 4096 evenly spaced pixels takes 2.0 us (K = 3), 4.6 us (16) and 7.2 us (32) folded, and 7.2 us by dot products
-    # (AVX512-VNNI, Zen 5).
+    # The largest K of products with few columns that are folded, although the path few_columns could compute them. A
+    # column of 4096 evenly spaced pixels takes 2.0 us (K = 3), 4.6 us (K = 16) and 7.2 us (K = 32) folded, and 7.2 us
+    # by dot products (AVX512-VNNI, Zen 5).
     FOLDED_DOT_K = 16
     # The time of the epilogue of a panel for one output, in multiply-adds of a vector. If a product reads the image in
     # place and has incomplete panels, the time doubles, because the sums are stored before the epilogue.
     EPILOGUE_STEPS = 8
-    # The bytes of lines that are copied in the time of a multiply-add of a vector.
+    # The number of bytes of lines that can be copied in the time of a multiply-add of a vector.
     COPIED_BYTES = 16
-    # Gathering a run of contiguous bytes of a window takes GATHER_STEPS steps, and a step more for every GATHER_BYTES
+    # Gathering a run of contiguous bytes of a window takes GATHER_STEPS steps, and one more step for every GATHER_BYTES
     # bytes. A step is the time of a multiply-add of a vector with VNNI. Without VNNI a multiply-add takes WIDENED
     # steps.
     GATHER_STEPS = 4
@@ -60,10 +60,10 @@ cdef enum:
     WIDENED = 4
 
 
-# The forms of images. TURNED: height and width are swapped. APART: one view for each remainder of the column number
-# modulo the dilation. FOLDED: neighbouring outputs of a line are folded. FLAT: the same, for windows of one pixel, read
-# in place. MERGED: the images are unchanged, and some channels share a product. GROUPED: the images are unchanged, and
-# the kernel for small groups reads them.
+# The forms of images. TURNED swaps height and width. APART has one view for each remainder of the column number modulo
+# the dilation. FOLDED folds neighbouring outputs of a line. FLAT folds neighbouring outputs whose windows are single
+# pixels, read in place. MERGED and GROUPED leave the images unchanged: with MERGED some channels share a product, and
+# with GROUPED the kernel for small groups reads the images.
 cdef enum:
     TURNED, APART, FOLDED, FLAT, MERGED, GROUPED
 
@@ -84,7 +84,7 @@ cdef View view_of(Filters filters, Bound bound, const Images *src, const Images 
 
 
 cdef Filters variant_of(Filters f, int form, int64_t fold=1):
-    """Return the filters for a form of the images. Pack their weights at the first use."""
+    """Return the filters for a form of the images. At the first use, pack the filters' weights."""
     cdef Filters variant = f.variants.get((form, fold))
     cdef i8_image *window = &f.window
     if variant is not None:
@@ -122,7 +122,7 @@ cdef Filters variant_of(Filters f, int form, int64_t fold=1):
     variant.pack_weights(weights)
     variant.doubled = f.doubled
     with cython.critical_section(f):
-        # Another thread may have stored filters in the meantime. Keep the stored filters, because they may be in use.
+        # If another thread has stored filters in the meantime, keep the stored filters, which may be in use.
         return f.variants.setdefault((form, fold), variant)
 
 
@@ -205,7 +205,7 @@ cdef Bound repeated_bound(Bound bound, int64_t count, int64_t times):
 
 
 cdef bint takes_folded(Filters f, Bound bound, const Images *dst) noexcept:
-    """Return whether neighbouring outputs can become the channels of one output."""
+    """Return whether neighbouring outputs can be folded into the channels of one output."""
     cdef int i
     for i in range(bound.stage.op_count):
         if bound.stage.ops[i].operand is not NULL:
@@ -224,7 +224,7 @@ cdef bint is_pixel(const i8_image *window) noexcept:
 
 cdef bint flatten(const i8_image *window, Images *src, Images *dst) noexcept:
     """Make one line of all images if all pixels of source and destination are evenly spaced. Return whether windows of
-    one pixel need no padding, and the pixels are one line or the lines of the source have no gaps between pixels."""
+    one pixel need no padding, and all pixels make one line or each line of the source has no gaps between pixels."""
     cdef int64_t line, pixels = 1
     cdef ptrdiff_t line_step
     cdef int d
@@ -298,7 +298,7 @@ cdef int64_t grouped_fold(GroupFilters f, const Images *dst) noexcept:
 
 
 cdef bint fits(View view, uint8_t flip) except -1:
-    """Return whether the strategy of the view's filters takes the view."""
+    """Return whether the strategy of the view's filters can compute the view."""
     cdef LinesJob j
     return isinstance(view.filters, GroupFilters) or isinstance(view.filters, LineFilters) and (
         (<LineFilters>view.filters).prepare_lines(&j, view.bound, &view.src, &view.dst, flip))
@@ -341,8 +341,8 @@ cdef int skip_lines(View view, const i8_image *window) except -1:
 
 
 cdef list apart(View whole, uint8_t flip):
-    """Return a view for each remainder of columns modulo the dilation. If no kernel takes these views, return the whole
-    view."""
+    """Return a view for each remainder of columns modulo the dilation. If no kernel takes the views of remainders,
+    return the whole view."""
     cdef const i8_image *window = &whole.filters.window
     cdef int64_t dilation = window.dilation[2], stride = window.stride[2], first, x, at, gap
     cdef Filters filters = variant_of(whole.filters, APART)
@@ -369,8 +369,8 @@ cdef list apart(View whole, uint8_t flip):
 
 cdef bint pays_to_merge(DepthwiseFilters f) noexcept:
     """Return whether products of merged groups are faster than the depthwise kernel, which needs a copy of the image
-    with a byte for each filter. The function compares times in half multiply-adds of a vector: copying a byte takes 3,
-    and a multiply-add of a short product takes 4."""
+    with a byte for each filter. The unit of time is half a multiply-add of a vector. Copying a byte takes 3 units, and
+    a multiply-add of a short product takes 4 units."""
     cdef i8_image window = f.window
     cdef int64_t merged = I8_PANEL // f.multiplier, lines
     while merged > 1 and f.groups % merged:
@@ -408,7 +408,7 @@ cdef list views_of(Filters filters, Bound bound, const Images *src, const Images
     if isinstance(filters, GroupFilters):
         fold = grouped_fold(filters, &part) if filters.zeros is None and takes_folded(filters, bound, &part) else 0
     elif not filters.saturating and filters.zeros is None:
-        # The steps of images one pixel wide may be any numbers.
+        # Images that are one pixel wide may have any steps along w.
         source.steps[3] = pixel_step(source.size, source.steps)
         part.steps[3] = pixel_step(part.size, part.steps)
         folds = filters.groups == 1 and takes_folded(filters, bound, &part)

@@ -3,8 +3,8 @@
     sum over k of (src[k] - zp_src) * (weights[k, oc] - zp_weights[oc])
         = sum over k of (src[k] - zp_src) * weights[k, oc]  -  zp_weights[oc] * sum over k of (src[k] - zp_src)
 
-All outputs of a group share the last sum. Padding has the value of the zero point and adds 0. The sums are computed by
-adding the channels of each pixel, then pixels along w, then along h, then along d.
+All outputs of a group share the last sum. Padding has the value of the zero point and adds 0. To compute the sums, add
+the channels of each pixel, then pixels along w, then along h, then along d.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -50,7 +50,7 @@ cdef void add_taps(int64_t *dst, const int64_t *src, const i8_image *m, int d, i
     cdef int64_t i, k, first, end, at, step = m.stride[d] * behind
     memset(dst, 0, before * m.out[d] * behind * sizeof(int64_t))
     for k in range(m.kernel[d]):
-        # Tap k of outputs `first` to `end` lies in the image: 0 <= at + o * stride < size.
+        # For outputs o from `first` to `end`, tap k lies in the image: 0 <= at + o * stride < size.
         at = k * m.dilation[d] - m.before[d]
         first = ceil_div(-at, m.stride[d]) if at < 0 else 0
         end = min(m.out[d], ceil_div(m.size[d] - at, m.stride[d]) if at < m.size[d] else 0)
@@ -92,7 +92,7 @@ cdef int sums_of_group(const void *job, int64_t unit, int64_t _units) noexcept n
 
 cdef cnp.ndarray window_sums(const Problem *g, const i8_image *image, int64_t groups, int64_t channels,
                              const int64_t *size, Windows *windows):
-    """Compute the window sums of all groups, for a destination of `size` (n, d, h, w), and return their array.
+    """Compute the window sums of all groups, for a destination of `size` (n, d, h, w), and return the array of sums.
 
     `image` has all groups, and each group has `channels` channels. `g` has the zero point of the image.
     """

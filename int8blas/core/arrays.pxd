@@ -112,8 +112,8 @@ cdef inline bint is_within(object x, int64_t low, int64_t high, int64_t *value) 
 
 
 cdef inline void bounds(cnp.ndarray array, uintptr_t *low, uintptr_t *high) noexcept:
-    """Set the address of the first byte of an array, and the address after its last byte. Both are equal if the array
-    is empty."""
+    """Set the address of the first byte of an array, and the address after its last byte. The addresses are equal if
+    the array is empty."""
     cdef cnp.npy_intp *shape = cnp.PyArray_DIMS(array)
     cdef cnp.npy_intp *strides = cnp.PyArray_STRIDES(array)
     cdef int axis

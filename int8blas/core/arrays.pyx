@@ -1,8 +1,8 @@
 """Convert Python objects to arrays and numbers, or raise an error. The module `words` has the texts of errors.
 
-Every function takes the name of the argument. The function raises TypeError for a wrong type or dtype, and ValueError
-for a wrong shape or value. Errors have the form "NAME must be WANTED, got GIVEN". The inline functions of arrays.pxd
-handle the common arguments.
+Every function takes the name of the argument. Functions raise TypeError for a wrong type or dtype, and ValueError for a
+wrong shape or value. Errors have the form "NAME must be WANTED, got GIVEN". The inline functions of arrays.pxd handle
+the common arguments.
 """
 
 from libc.math cimport isfinite
@@ -20,7 +20,7 @@ from collections.abc import Mapping
 
 cnp.import_array()
 
-# A default argument. Functions compare arguments with this object by identity first, which is fast.
+# A default argument. Functions first compare arguments with EXACT by identity, which is fast.
 cdef str EXACT = "exact"
 
 cdef dict NAMES = {cnp.NPY_UINT8: "uint8", cnp.NPY_INT8: "int8", cnp.NPY_INT32: "int32", cnp.NPY_INT64: "int64",
@@ -35,7 +35,7 @@ cdef dict DEVICES = {2: "CUDA", 4: "OpenCL", 7: "Vulkan", 8: "Metal", 9: "VPI", 
 cdef tuple DENSE = ("toarray", "todense", "to_dense")
 # The dtype objects of the NumPy types that nearly all callers give.
 cdef dict DTYPES = {kind: np.dtype(kind) for kind in (np.uint8, np.int8, np.int32, np.int64, np.float32, np.float16)}
-# The type number of bfloat16, which a package registers with NumPy. The number is -1 until the first such array
+# The type number of bfloat16, which a package registers with NumPy. The number is -1 until the first bfloat16 array
 # arrives.
 cdef int bfloat16_type = -1
 
@@ -65,7 +65,7 @@ cpdef cnp.ndarray as_array(object x, str name):
 
 
 cdef cnp.ndarray as_memory(object x, str name, int typenum):
-    """Return `x` as an ndarray that shares its memory, for results."""
+    """Return `x` as an ndarray for results, which shares the memory of `x`."""
     if cnp.PyArray_CheckExact(x):
         return x
     if cnp.PyArray_Check(x):
@@ -204,13 +204,13 @@ cpdef object dtype_from(object x):
 
 
 cpdef str dtype_argument(object x):
-    """Return the text for an argument that should be a dtype, for an error."""
+    """Return the text that an error shows for an argument that should be a dtype."""
     found = dtype_from(x)
     return shown(x) if found is None else dtype_name(found)
 
 
 cdef str found_in(object x, cnp.ndarray array):
-    """Return the text for the type of an argument, for an error: its dtype, or the type of a single value."""
+    """Return the text that an error shows for the type of an argument: its dtype, or the type of a single value."""
     return dtype_name(array.dtype) if cnp.PyArray_NDIM(array) or x is array else type(x).__name__
 
 
@@ -334,8 +334,8 @@ cdef int product_type(object dtype) except -1:
 
 
 cdef cnp.ndarray product_output(object out, object dtype, int *typenum):
-    """Return `out` as an array for results, or None if it is None. Also return the type of the result: `dtype` if it is
-    given, else the type of `out`, else int32."""
+    """Return `out` as an array for results, or None if `out` is None. Set `typenum` to `dtype` if it is given, else to
+    the type of `out`, else to int32."""
     cdef cnp.ndarray array = None
     typenum[0] = cnp.NPY_INT32
     if dtype is not None:
@@ -465,7 +465,7 @@ cdef cnp.ndarray widened_integers(cnp.ndarray array):
     if typenum not in (cnp.NPY_UINT8, cnp.NPY_INT8, cnp.NPY_INT32, cnp.NPY_INT64):
         return cnp.PyArray_FROM_OTF(
             array, cnp.NPY_INT64, cnp.NPY_ARRAY_CARRAY | cnp.NPY_ARRAY_FORCECAST | cnp.NPY_ARRAY_ENSURECOPY)
-    # NumPy's usual conversion searches for a conversion function. The search takes longer than a small product.
+    # NumPy's usual conversion searches for a conversion function, which takes longer than a small product.
     converted = cnp.PyArray_EMPTY(cnp.PyArray_NDIM(array), cnp.PyArray_DIMS(array), cnp.NPY_INT64, 0)
     dst = <int64_t *>cnp.PyArray_DATA(converted)
     if typenum == cnp.NPY_UINT8:
@@ -497,7 +497,7 @@ cdef cnp.ndarray in_range(cnp.ndarray array, str name, int64_t low, int64_t high
 
 
 cdef cnp.ndarray elements(object x, str name, tuple typenums):
-    """Return an input array of one of these types in native byte order, with any number of dimensions.
+    """Return an input array of one of the types `typenums` in native byte order, with any number of dimensions.
 
     If float16 is allowed, bfloat16 is allowed too. View bool as uint8, and round float64 to float32.
     """
@@ -572,7 +572,7 @@ cdef cnp.ndarray one_or_shaped(object x, str name, str kinds, str wanted, tuple 
         if array.dtype.kind != "O" or not all([isinstance(value, int) for value in array.flat]):
             raise TypeError(f"{name} must be {wanted}{' or an array of them' if shape else ''}, "
                             f"got {found_in(x, array)}")
-        # Integers beyond 64 bits have the dtype object. Such integers are out of every range.
+        # Integers beyond 64 bits have the dtype object, and are out of every range.
     if array.ndim == 0 or (<object>array).shape == (1,):
         return array.reshape(())
     if (<object>array).shape != shape:
@@ -582,8 +582,8 @@ cdef cnp.ndarray one_or_shaped(object x, str name, str kinds, str wanted, tuple 
 
 
 cdef cnp.ndarray copy_of(object x, int typenum, tuple shape):
-    """Return a copy of an array that has exactly this type and shape. Return None for any other argument, because it
-    needs more checks. An array of one element counts as one value."""
+    """Return a copy of an array that has exactly this type and shape. Return None for all other arguments, which need
+    more checks. If the shape is (1,), the copy has 0 dimensions."""
     cdef cnp.ndarray array
     if type(x) is not np.ndarray:
         return None
@@ -655,8 +655,8 @@ cdef float divisor(object x, str name) except? -1:
 
 
 cdef cnp.ndarray integers_in_range(object x, str name, int64_t low, int64_t high, tuple shape):
-    """Return an integer, or an array of integers of this shape, as a new int32 array. All integers must be in [low,
-    high]."""
+    """Return an integer, or an array of integers of the given shape, as a new int32 array. All integers must be in
+    [low, high]."""
     cdef cnp.ndarray array
     cdef const int32_t *values
     cdef cnp.npy_intp count, i = 0
@@ -689,7 +689,7 @@ cdef cnp.ndarray integers_in_range(object x, str name, int64_t low, int64_t high
 
 
 cdef cnp.ndarray narrowed(cnp.ndarray wide, int64_t low, int64_t high):
-    """Return contiguous int64 as int32. Return None for None, and if a value is not in [low, high]."""
+    """Return contiguous int64 as int32. Return None if `wide` is None, or if a value is not in [low, high]."""
     cdef cnp.ndarray array
     cdef cnp.npy_intp i
     cdef int64_t value

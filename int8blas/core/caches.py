@@ -1,7 +1,7 @@
-"""The caches and the cores of this machine. :mod:`int8blas.core.machine` reads them once, when it is imported.
+"""The caches and the cores of this machine. :mod:`int8blas.core.machine` reads both once, when it is imported.
 
-Linux lists the caches in /sys. On other systems CPUID or macOS reports them. `DEFAULTS` replaces sizes that are missing
-or implausible.
+Linux lists the caches in /sys. On other systems CPUID or macOS reports the caches. `DEFAULTS` replaces sizes that are
+missing or implausible.
 """
 
 import os

@@ -15,8 +15,8 @@ from int8blas.core.turns cimport enter_run, leave_run
 cnp.import_array()
 
 cdef object SCALAR = np.generic
-# The maximum bytes of a value that a ByLayout copies and compares with later values, such as sizes and scales. With
-# larger values that are not fixed, such as weights, it prepares its function in each call.
+# The maximum bytes of a value that a ByLayout copies and compares with later values, such as sizes and scales. If
+# larger values, such as weights, are not fixed, the ByLayout prepares its function in each call.
 cdef int64_t COPIED_BYTES = 256
 
 
@@ -130,14 +130,14 @@ cdef class Known:
 
 @cython.final
 cdef class ByLayout:
-    """A function of an array and other values, prepared for the layout of the array. Several threads may call it at the
-    same time.
+    """A function of an array and other values, prepared for the layout of the array. Several threads may call the
+    function at the same time.
 
     Parameters
     ----------
     prepare : callable
         Takes an array and the first of the other values. Returns a function that takes an array of the same dtype,
-        shape and strides, and all other values. An object of this class keeps the last such function, and calls it
+        shape and strides, and all other values. An object of this class keeps the last prepared function, and calls it
         again if the layout and the values are equal.
     fixed : tuple of bool
         For each value that `prepare` takes: whether the value is the same, unchanged object in each call.
@@ -158,7 +158,7 @@ cdef class ByLayout:
             lay_out(&known.layout, x)
             known.dtype = (<object>x).dtype
             known.copies = [None if fixed else copy_of(value) for value, fixed in zip(values, self.fixed)]
-            # The function may keep an array, and the caller may change its own array.
+            # Pass copies, because the function may keep an array, and the caller may change its own array.
             known.call = self.prepare(x, *[
                 copy if type(copy) is cnp.ndarray else value for copy, value in zip(known.copies, values)])
             self.known = known
@@ -166,7 +166,8 @@ cdef class ByLayout:
 
 
 cdef object copy_of(object value):
-    """Return a copy of a small array, and None for None. For any other value return its type, which equals no value."""
+    """Return a copy of a small array, and None for None. For any other value, return the value's type, which equals no
+    value."""
     if type(value) is cnp.ndarray and cnp.PyArray_NBYTES(<cnp.ndarray>value) <= COPIED_BYTES:
         return np.array(value, order="C")
     return None if value is None else type(value)
@@ -222,7 +223,7 @@ def read_only_view(object feed, object dtype, tuple shape):
 
 def is_apart(cnp.ndarray array, list arguments, Py_ssize_t skipped):
     """Return whether an array shares no memory with the arguments, except the argument at `skipped`. Compare the bounds
-    of their memory."""
+    of the memory of the arrays."""
     cdef uintptr_t low, high, other_low, other_high
     cdef Py_ssize_t i
     cdef object other

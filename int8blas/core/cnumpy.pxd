@@ -39,7 +39,7 @@ cdef extern from "numpy/arrayobject.h":
         cdef inline npy_intp *strides(self) noexcept nogil:
             return PyArray_STRIDES(self)
 
-    # Each module calls this function before any other function of this file that is not a macro.
+    # Each module calls import_array before any other function of this file that is not a macro.
     int import_array "PyArray_ImportNumPyAPI"() except -1
 
     int PyArray_NDIM(ndarray) nogil

@@ -22,7 +22,7 @@ nodes, or an object with one member, whose name says its kind:
 
 A class can be saved if it has `__reduce__`, which pickle uses too, and calls :func:`register`. Loading executes no code
 from the file: it calls only constructors of registered classes, which check their arguments. A file has the packed
-weights of a layer. So a change of the packed form needs a new version of the format. A change of the structure above
+weights of a layer, so a change of the packed form needs a new version of the format. A change of the file's structure
 needs a new version too.
 """
 
@@ -49,13 +49,13 @@ from int8blas.core.words import boolean, is_option, shown
 MAGIC = b"int8blas"
 VERSION = 1
 MOST_EMPTY = 1 << 24  # maximum product of the sizes of an empty array that are not 0 (see _check_empty)
-# Magic, version, checksum and size of the index. A checksum of the header follows the header.
+# The magic, the version, and the checksum and size of the index. A checksum of the header follows.
 HEADER = struct.Struct("<8sIIQ")
 NAMES = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",
          "float16", "float32", "float64", "complex64", "complex128")  # fmt: skip
 DTYPES = {name: np.dtype(name).newbyteorder("<") for name in NAMES}
 
-# CLASSES has the name of each class in a file. For each name there is a function that restores a value from the
+# CLASSES has the name of each class in a file. For each name, RESTORE has a function that restores a value from the
 # arguments of `__reduce__`.
 CLASSES: dict[type, str] = {}
 RESTORE: dict[str, Callable[..., Any]] = {}
@@ -90,9 +90,9 @@ def save(path: Target, value: Any) -> None:
     ----------
     path : path-like or file object
         A path is created or replaced. If the call is interrupted, the old file and mappings of it do not change. A file
-        object needs a method `write` for bytes. It may be an open file, `io.BytesIO`, a member of an archive, a
-        compressed or remote file. Writing begins at its position, and the file object stays open. After an error it
-        contains a part of the data.
+        object needs a method `write` for bytes. The object may be an open file, `io.BytesIO`, a member of an archive,
+        or a compressed or remote file. Writing begins at the object's position, and the object stays open. After an
+        error the object contains a part of the data.
     value : InnerProduct, Convolution, Deconvolution, LSTM, GRU, PackedB, Attributes, a post-op, \
 QuantizationParameters, ndarray, NumPy scalar, dtype, None, bool, int, float, str, list, tuple or dict
         Lists, tuples and dicts (with str keys) may contain these values, to any depth. Arrays are of bool, integers,
@@ -146,19 +146,19 @@ def load(path: Origin, mmap: bool | None = None, *, verify: str = "full") -> Any
     mmap : bool, optional
         Map the file into memory instead of reading it. All processes that map the file share this memory. By default a
         path is mapped, and a file object is read, because it cannot be mapped. A mapped file must not change while it
-        is in use; `save` may replace the file, because it leaves the mapped file unchanged. If another process rewrites
-        the mapped bytes, results are wrong, but no other memory is read or written. If another process truncates the
-        mapped file, the operating system ends this process (SIGBUS).
+        is in use, except that `save` may replace the file, because `save` leaves the mapped file unchanged. If another
+        process rewrites the mapped bytes, results are wrong, but no other memory is read or written. If another process
+        truncates the mapped file, the operating system ends this process (SIGBUS).
     verify : {'full', 'index'}, optional
         The bytes that are compared with their checksums: all, or only the header and the index. With "index" a mapped
-        file is not read before its weights are used. Damaged data then gives wrong results, as if another process had
+        file is not read before its weights are used, and damaged data gives wrong results, as if another process had
         rewritten the mapped bytes. Use "index" for a file that was compared before.
 
     Returns
     -------
     object
         A value that equals the saved value. Loaded layers give the same bits as saved layers. Arrays are read-only and
-        in C order. Packed weights and arrays begin at multiples of 64 bytes. In a mapped file they are not copied.
+        in C order. Packed weights and arrays begin at multiples of 64 bytes, and are not copied from a mapped file.
 
     Raises
     ------
@@ -166,14 +166,14 @@ def load(path: Origin, mmap: bool | None = None, *, verify: str = "full") -> Any
         If `path` is neither a path nor a file object, or the file cannot be read.
     ValueError
         If `save` did not write the file, or the file has another version, or is truncated or corrupted. If `mmap` is
-        true for a file object, or `verify` is another value.
+        true for a file object, or `verify` is neither "full" nor "index".
 
     Notes
     -----
-    By default `load` compares header, index and all data with their checksums before it uses them. So it reads the
-    whole file once, even a mapped file. Checksums find accidental damage. A malicious file leads to an error or to a
-    value of the types above, and no code in it is executed. There are no other promises about malicious files. Memory
-    is allocated only for bytes that have arrived, not for a size that a stream announces.
+    By default `load` compares header, index and all data with their checksums before it uses them. `load` therefore
+    reads the whole file once, even a mapped file. Checksums find accidental damage. A malicious file leads to an error
+    or to a value of the types that `save` takes, and no code in the file is executed. There are no other promises about
+    malicious files. Memory is allocated only for bytes that have arrived, not for a size that a stream announces.
 
     Examples
     --------
@@ -269,7 +269,7 @@ def _padded(size: int) -> int:
 
 
 def _crc32(data: Bytes | bytes, value: int = 0) -> int:
-    """Return ``zlib.crc32(data, value)``, in a third of the time of zlib for large arrays."""
+    """Return ``zlib.crc32(data, value)``, 3x faster than zlib for large arrays."""
     if isinstance(data, np.ndarray):
         rest, folded = fold_checksum(data.ctypes.data, data.size, value ^ 0xFFFFFFFF)
         value = zlib.crc32(rest, 0xFFFFFFFF) if folded else value

@@ -53,9 +53,9 @@ def available_isas():
     Returns
     -------
     tuple of str
-        The names. On x86-64 they are some of ``'amx'``, ``'avx512vnni'``, ``'avxvnni'``, ``'avx512bw'`` and
-        ``'avx2'``. On 64-bit Arm they are some of ``'i8mm'``, ``'dotprod'`` and ``'neon'``. ``'ref'``, the portable C
-        kernels, is always among them. The first name is the default.
+        The names. On x86-64 the names are some of ``'amx'``, ``'avx512vnni'``, ``'avxvnni'``, ``'avx512bw'`` and
+        ``'avx2'``. On 64-bit Arm the names are some of ``'i8mm'``, ``'dotprod'`` and ``'neon'``. ``'ref'``, the
+        portable C kernels, is always among the names. The first name is the default.
 
     See Also
     --------
@@ -182,7 +182,7 @@ def cpu_name():
 
 
 def cpu_caches():
-    """Return the bytes of the L1, L2 and L3 caches as the CPU or macOS reports them; 0 for an unreported cache."""
+    """Return the bytes of the L1, L2 and L3 caches that the CPU or macOS reports, and 0 for an unreported cache."""
     cdef int64_t bytes_[3]
     i8_cpu_caches(bytes_)
     return bytes_[0], bytes_[1], bytes_[2]

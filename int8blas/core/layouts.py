@@ -2,7 +2,7 @@
 
 The letters of a layout have the order of the array's axes, outermost first: "nhwc" is an array of shape (N, H, W, C).
 All layouts of a tensor share one logical order of dimensions: (n, c, d, h, w) for data, and (g, o, i, d, h, w) for
-weights. A layout may lack some of these letters. Masks count dimensions in the logical order.
+weights. A layout may lack some of these letters. Bit i of a mask selects dimension i of the logical order.
 """
 
 import functools
@@ -16,7 +16,7 @@ from int8blas.core.words import shown
 
 DATA = "ncdhw"
 WEIGHTS = "goidhw"
-# The allowed sets of letters. Spatial letters have this order; all other letters have alphabetical order.
+# The allowed sets of letters. Spatial letters are in the order d, h, w. All other letters are in alphabetical order.
 SPATIAL = ("", "w", "hw", "dhw")
 OTHERS = ("cn", "io", "gio")
 
@@ -70,8 +70,8 @@ def mask_axes(mask: Any, ndim: int, name: str = "mask") -> tuple[int, ...]:
 
 
 def spread(values: npt.NDArray[Any], shape: tuple[int, ...], axes: tuple[int, ...], name: str) -> npt.NDArray[Any]:
-    """Return values as an array: of shape () for one value, of shape (count,) for a value for each index of the
-    selected dimensions."""
+    """Return values as an array: of shape () if there is one value, or of shape (count,) if each index of the selected
+    dimensions has a value."""
     selected = tuple(shape[axis] for axis in axes)
     count = math.prod(selected)
     if values.ndim == 0:

@@ -10,7 +10,7 @@ def machine():
 
 
 def replace(l1, l2, l3, cores):
-    """Let all plans of the process be for another machine. Only tests use this function, while no other call runs."""
+    """Make all plans of the process for another machine. Only tests call this function, while no other call runs."""
     this_machine.l1, this_machine.l2, this_machine.l3, this_machine.cores = l1, l2, l3, cores
 
 

@@ -7,7 +7,7 @@ cdef enum:
     # The minimum bytes of a thread's results for which streaming stores write past the caches: the size of a usual L3
     # cache, in which results of an earlier call may still be. With streaming stores and with other stores, products of
     # K = 4 take 385 us and 212 us (2048 x 2048, 16 MiB), 771 us and 803 us (4096 x 2048, 32 MiB), 1560 us and 2330 us
-    # (4096 x 4096, 64 MiB; AVX512-VNNI, Zen 5 with 32 MiB of L3).
+    # (4096 x 4096, 64 MiB) with AVX512-VNNI on a Zen 5 with 32 MiB of L3.
     STREAM_BYTES = 32 << 20
 
 cdef void *allocate(size_t size) noexcept nogil

@@ -47,7 +47,7 @@ def integer(value: Any, name: str) -> int:
 
 def real(value: Any, name: str) -> float:
     """Return a real number as a Python float. Refuse a bool."""
-    # timedelta64 is an np.integer, which has no number without its unit.
+    # timedelta64 is an np.integer, but is no number without its unit.
     refused = isinstance(value, (bool, np.bool_, np.timedelta64))
     if refused or not isinstance(value, (int, float, np.integer, np.floating)):
         raise TypeError(f"{name} must be a real number, got {type(value).__name__}")
@@ -58,7 +58,7 @@ def real(value: Any, name: str) -> float:
 
 
 def _found(values: Any, array: npt.NDArray[Any]) -> Any:
-    """Return the text for an argument in an error: one value, or the type of several values."""
+    """Return the text that an error shows for an argument: one value, or the type of several values."""
     return dtype_name(array.dtype) if array.ndim else shown(values)
 
 
@@ -98,7 +98,7 @@ def zero_point_values(values: Any, name: str, dtype: np.dtype[Any]) -> npt.NDArr
         return np.array(values, np.int32)
     # Copy the argument, because another thread may write to it between the check and the conversion.
     array = as_array(values, name).copy()
-    # astype makes integers of dates too.
+    # astype(object) turns dates into integers too.
     objects = array if array.dtype.kind in "mM" else array.astype(object)
     if array.dtype.kind not in "iu" and not all(type(value) is int for value in objects.flat):
         raise TypeError(f"{name} must be integers, got {_found(values, array)}")
@@ -257,7 +257,8 @@ def save_parameters(path: Target, parameters: Mapping[str, QuantizationParameter
 
     Notes
     -----
-    The file is JSON (UTF-8) for people to read, compare and edit, with a line for each tensor. So it has no checksum::
+    The file is JSON (UTF-8) for people to read, compare and edit, with a line for each tensor. The file has no
+    checksum, so that people can edit it::
 
         {
           "format": "int8blas quantization parameters",

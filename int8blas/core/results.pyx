@@ -1,12 +1,12 @@
 """New arrays for results. Large arrays begin on a cache line.
 
-NumPy's arrays begin 16 bytes after a page, or at any multiple of 16 bytes. Even if the rows of C have the size of whole
-cache lines, each row then spans one more line, and every store of a vector writes two lines. So large results get
-memory from memory.pyx, through a memory handler of NumPy (NEP 49). Arrays own, resize and trace this memory like any
+NumPy's arrays begin 16 bytes after a page, or at any multiple of 16 bytes. In NumPy's arrays, even rows of whole cache
+lines span one more line each, and every store of a vector writes two lines. Large results therefore get memory from
+memory.pyx, through a memory handler of NumPy (NEP 49). Arrays own, resize and trace memory from memory.pyx like any
 memory. If a program has set its own handler, NumPy uses that handler.
 
-Small arrays get NumPy's memory. Alignment does not make them faster, and changing the handler takes as long as a small
-product. The module also remembers views of arrays, because NumPy takes a microsecond to make a view.
+Small arrays get NumPy's memory. Alignment does not make small arrays faster, and changing the handler takes as long as
+a small product. The module also remembers views of arrays, because NumPy takes a microsecond to make a view.
 """
 
 from cpython.object cimport PyObject
@@ -83,8 +83,8 @@ cdef object RECYCLING = capsule(&RECYCLING_HANDLER, PyDataMemAllocator(NULL, tak
 
 
 cdef class Recycling:
-    """A context in which NumPy's large arrays reuse the memory of earlier arrays. Otherwise the system would map new
-    memory for each array, page by page. A handler that the program has set stays in use."""
+    """A context in which NumPy's large arrays reuse the memory of earlier arrays. Without this context, the system
+    would map new memory for each array, page by page. A handler that the program has set stays in use."""
 
     cdef object before
 
@@ -144,8 +144,8 @@ cdef cnp.ndarray empty_like(cnp.ndarray array, int typenum):
 
 
 cdef bint sort_axes(int *order, cnp.ndarray array) noexcept:
-    """Fill in `order` with the axes of an array in the order of decreasing strides. Return whether the axes have this
-    order already."""
+    """Fill in `order` with the axes of an array in the order of decreasing strides. Return whether the axes already
+    have the order of decreasing strides."""
     cdef int axis, at
     cdef bint is_plain = True
     for axis in range(cnp.PyArray_NDIM(array)):
@@ -202,7 +202,7 @@ cdef cnp.ndarray view_of(cnp.ndarray array, int ndim, cnp.npy_intp *shape, cnp.n
 
 
 cdef cnp.ndarray empty_laid_out(Layout *layout, int typenum):
-    """Return a new small array without gaps, whose dimensions have the order of this layout."""
+    """Return a new small array without gaps, whose dimensions have the order of the layout."""
     dtype = cnp.PyArray_DescrFromType(typenum)
     Py_INCREF(dtype)
     return cnp.PyArray_NewFromDescr(np.ndarray, dtype, layout.ndim, layout.shape, layout.strides, NULL, 0, NULL)

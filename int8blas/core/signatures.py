@@ -1,9 +1,9 @@
 """The signatures of compiled classes, for ``inspect.signature`` and ``help``.
 
-CPython reads the signature of ``__init__`` and ``__call__`` from their docstrings. Cython writes it there if the method
-has a docstring and ``@cython.binding(False)``. setup.py sets ``embedsignature`` only for these methods, because all
-other functions know their signatures. CPython evaluates only literals in such a signature, so a default is ``"int8"``,
-not ``np.int8``.
+CPython reads the signature of ``__init__`` and ``__call__`` from their docstrings. Cython writes the signature there if
+the method has a docstring and ``@cython.binding(False)``. setup.py sets ``embedsignature`` only for ``__init__`` and
+``__call__``, because all other functions know their signatures. CPython evaluates only literals in a signature from a
+docstring, so a default is ``"int8"``, not ``np.int8``.
 """
 
 import inspect
@@ -11,7 +11,7 @@ from typing import Any
 
 
 class Signature:
-    """The attribute ``__signature__``. For a compiled class it is the signature of the constructor, for an instance the
+    """The attribute ``__signature__``: for a compiled class the signature of the constructor, for an instance the
     signature of a call."""
 
     def __get__(self, instance: Any, owner: type) -> inspect.Signature:

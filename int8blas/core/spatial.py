@@ -1,7 +1,7 @@
 """Spatial arguments of convolution and pooling: layouts, kernels, strides, dilation and padding.
 
 Values have the order of the spatial dimensions, outermost first: d, h, w. An argument is one number for all dimensions,
-or one number for each dimension. The functions here return a tuple with one number for each dimension.
+or one number for each dimension. The functions of this module return a tuple with one number for each dimension.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from int8blas.core.parameters import integer
 # Names of layouts by the number of spatial dimensions, with channels last and with channels first.
 LAYOUTS = {1: ("nwc", "ncw"), 2: ("nhwc", "nchw"), 3: ("ndhwc", "ncdhw")}
 
-# The largest parameter. Sizes and positions that are computed from parameters and sizes of arrays then fit 64 bits.
+# The largest parameter. With parameters up to LARGEST, all sizes and positions that are computed from them fit 64 bits.
 LARGEST = 2**31 - 1
 
 # The axes for `transpose` to the order (n, d, h, w, c), without absent dimensions. The keys are the number of spatial
@@ -178,7 +178,7 @@ def output_size(
 
         floor((size + before + after - dilation * (kernel - 1) - 1) / stride) + 1
 
-    With `ceil_mode` the quotient is rounded up, but no window begins after the source.
+    With `ceil_mode` the quotient is rounded up, except if the last window would begin after the source.
     """
     free = size + sum(padding) - dilation * (kernel - 1) - 1
     if ceil_mode:

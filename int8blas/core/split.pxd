@@ -5,8 +5,8 @@ cdef enum:
     MAX_PIECES = 3
 
 
-# A grid of rows x columns units of work, divided into row_parts x column_parts rectangles. If `stretches`, the grid is
-# divided into row_parts stretches instead: runs of consecutive units, counted down one column after another.
+# A grid of rows x columns units of work, divided into row_parts x column_parts rectangles. If `stretches` is true, the
+# grid is divided into row_parts stretches: runs of consecutive units, counted down one column after another.
 cdef struct Grid:
     int64_t rows, columns
     int row_parts, column_parts
@@ -18,8 +18,8 @@ cdef struct Piece:
     int64_t row, row_end, column, column_end
 
 
-# division.h documents these functions. The functions are in C: Cython would parse inline functions again in each of
-# some sixty modules.
+# division.h documents the following functions. The functions are in C, because Cython would parse inline functions
+# again in each of some sixty modules.
 cdef extern from "core/division.h" nogil:
     int64_t ceil_div "i8_ceil_div"(int64_t a, int64_t b)
     int64_t round_up "i8_round_up"(int64_t x, int64_t step)

@@ -1,9 +1,9 @@
 """Divide work among threads, by pure functions of the sizes.
 
 A grid has units of work, for example tiles of C. If no rectangle is larger than the rounded up mean, the grid is
-divided into rectangles of nearly equal size, one for each thread. Otherwise the grid is divided into stretches:
-consecutive units, counted column by column. No stretch is larger than the rounded up mean. Rectangles come first,
-because they read less of the operands for each unit.
+divided into rectangles of nearly equal size, one for each thread. If a rectangle would be larger than the mean, the
+grid is divided into stretches: consecutive units, counted column by column. No stretch is larger than the rounded up
+mean. Rectangles are preferred to stretches, because rectangles read less of the operands for each unit.
 """
 
 from libc.stdint cimport int64_t

@@ -34,12 +34,12 @@ Origin: TypeAlias = Path | Readable
 
 ALIGNMENT = 64
 READING = ("read", "readinto")
-# The number of bytes that are first allocated for a stream of unknown size. The memory is doubled when it is full.
+# The number of bytes that are first allocated for a stream of unknown size. The memory doubles when it is full.
 FIRST_BYTES = 1 << 20
 
 
 def is_stream(path: Any, *methods: str) -> bool:
-    """Return whether `path` is a file object with one of these methods. Otherwise it is a path."""
+    """Return whether `path` is a file object with one of the given methods. Otherwise it is a path."""
     if isinstance(path, io.TextIOBase):
         raise TypeError(f"path must be a path or a file of bytes, got {type(path).__name__}, a file of text: open it "
                         "with 'b' in its mode")  # fmt: skip
@@ -89,7 +89,7 @@ def _replaced(path: Path) -> Iterator[BinaryIO]:
 
 
 def _write_all(file: Any, data: Any) -> None:
-    """Write all bytes. If `write` has written only a part, call it again for the rest."""
+    """Write all bytes. If `write` has written only a part, call `write` again for the rest."""
     rest = memoryview(data)
     while len(rest):
         count = file.write(rest)
@@ -150,7 +150,8 @@ def read_to_end(path: Any) -> bytes:
 
 
 def _read_some(file: Any, memory: memoryview) -> int:
-    """Fill a part of the memory. Return the number of bytes, or 0 at the end of the file. The memory is not empty."""
+    """Fill a part of the memory. Return the number of bytes that were read, or 0 at the end of the file. The memory is
+    not empty."""
     if hasattr(file, "readinto"):
         count = file.readinto(memory)
     else:

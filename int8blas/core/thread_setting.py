@@ -48,8 +48,8 @@ class Variable:
 
     @property
     def blocks(self) -> list[tuple[ThreadSetting, tuple[Any, object]]]:
-        """Return the settings whose blocks are open, the innermost last. Each has the state that the end of its block
-        restores."""
+        """Return the settings whose blocks are open, the innermost last. Each setting is paired with the state that the
+        end of its block restores."""
         if not hasattr(self._owner, "blocks"):
             self._owner.blocks = []
         found: list[tuple[ThreadSetting, tuple[Any, object]]] = self._owner.blocks
@@ -61,7 +61,7 @@ class ThreadSetting:
 
     def __init__(self, variable: Variable, value: Any, before: object) -> None:
         self._variable, self._value, self._shown_before = variable, value, before
-        # The token is a separate object, so that states of blocks and later calls do not keep this object alive.
+        # The token is a separate object, so that states of blocks and later calls do not keep the ThreadSetting alive.
         self._token = object()
         with variable.lock:
             self._before = variable.state

@@ -12,8 +12,8 @@ if the parent has run a region. No result depends on the number of threads, or o
 
 A region ends when its last thread has finished, and OpenMP begins the next region when this thread has come back. If
 another process takes a thread's CPU, the thread finishes or comes back a time slice later: after milliseconds, for
-parts of microseconds. So a caller that has waited for milliseconds runs without regions for a while, and then tries a
-region again. If that region is late too, the next pause is longer.
+parts of microseconds. A caller that has waited for milliseconds therefore runs without regions for a while, and then
+tries a region again. If that region is late too, the next pause is longer.
 """
 
 import operator
@@ -59,21 +59,23 @@ cdef extern from "core/team.h" nogil:
 
 # The limit of INT8BLAS_NUM_THREADS or num_threads(scope="process"), or 0 without a limit.
 cdef int process_limit = 0
-# A call never uses more threads than the process has CPUs, because further threads would only wait for a CPU.
+# The number of CPUs of the process, or no limit with INT8BLAS_OVERSUBSCRIBE=1. A call uses at most this number of
+# threads, because further threads would only wait for a CPU.
 cdef int cpus = INT_MAX
 # GNU OpenMP's threads do not survive a fork. If the parent has run a parallel region, a region in the child would wait
 # for the lost threads forever.
 cdef bint region_ran = False
 cdef bint forked = False
-# Whether a thread runs without regions for a while after a late end of a region.
+# `looks_at_ends` says whether a thread runs without regions for a while after a late end of a region.
 cdef bint looks_at_ends = True
 
-# In seconds: the shortest wait that counts as a time slice of another process, and the longest pause without regions.
+# LATE is the shortest wait, in seconds, that counts as a time slice of another process. LONGEST is the longest pause
+# without regions, in seconds.
 cdef double LATE = 1e-3, LONGEST = 0.2
 # A number of ticks that is less than LATE on every CPU. A shorter wait needs no conversion to seconds.
 cdef int64_t SOON = 10_000
 # Time and ticks when this module was loaded. The number of ticks in a second is the difference between the present
-# ticks and these ticks, divided by the difference of the times.
+# ticks and first_ticks, divided by the difference between the present time and first_seconds.
 cdef int64_t first_ticks = i8_ticks()
 cdef double first_seconds = i8_omp_seconds()
 
@@ -102,10 +104,11 @@ cdef struct Region:
 
 
 cdef int region_threads(int wanted) noexcept nogil:
-    """Return the number of threads that the next parallel region may request: `wanted`, or fewer if the system cannot
-    create them.
+    """Return the number of threads that the next parallel region may request. The number is `wanted`, or less if the
+    system cannot create so many threads.
 
-    Every region first calls this function. A caller that divides its work by the number of threads may call it earlier.
+    Every region first calls region_threads. A caller that divides its work by the number of threads may call it
+    earlier.
     """
     cdef i8_team *mine = &i8_my_team
     cdef int threads = wanted
@@ -125,7 +128,8 @@ cdef inline void begin_region(Region *region, int threads) noexcept nogil:
 
 
 cdef inline int workers(const Region *region) noexcept nogil:
-    """Return the number of threads that work in the running region. The runtime may supply fewer than requested."""
+    """Return the number of threads that work in the running region. The runtime may supply fewer threads than
+    requested."""
     return min(region.threads, i8_omp_team_size())
 
 
@@ -154,8 +158,9 @@ cdef void look_at_end(const Region *region, int64_t wait) noexcept nogil:
 
 cdef void set_alone(double now, double wait, double saved) noexcept nogil:
     """Run without regions for some time if the wait for other threads was long, and longer than the time `saved` that
-    these threads saved. The pause is twice the wait, so one thread loses hardly more time than another wait would take.
-    If the last pause has just ended, another process still takes the CPU, and the pause is twice the last pause."""
+    these threads saved. The pause is twice the wait, so running on one thread loses hardly more time than another wait
+    would take. If the last pause has just ended, another process still takes the CPU, and the pause is twice the last
+    pause."""
     cdef double alone = 2 * wait
     if wait < LATE or wait < saved:
         return
@@ -174,8 +179,8 @@ cdef int threads_for(double work, double thread_work, double most) noexcept nogi
 cdef int run_parts(part_fn function, const void *job, int64_t parts, int threads) noexcept nogil:
     """Run all parts of a job on at most `threads` threads. Return 0, or -1 if there was no memory for a part.
 
-    A part does nothing if it gets no memory. The calling thread runs this part again when other parts have released
-    their memory.
+    A part does nothing if it gets no memory. The calling thread runs parts without memory again when other parts have
+    released their memory.
     """
     cdef Shares s
     cdef int status = 0
@@ -201,7 +206,7 @@ cdef int run_parts(part_fn function, const void *job, int64_t parts, int threads
 
 
 cdef int64_t do_parts(const Parts *p, int64_t part, int64_t end) noexcept nogil:
-    """Run the parts from `first` on. Return the first part that gets no memory, or `end`."""
+    """Run the parts from `part` to `end`. Return the first part that gets no memory, or `end`."""
     while part < end and p.function(p.job, part, p.count) == 0:
         part += 1
     return part
@@ -250,7 +255,7 @@ cdef int do_rest(Shares *s) noexcept nogil:
 
 
 cdef void wait_for_all(Region *region) noexcept nogil:
-    """Wait until all threads of the region have come here, and note the wait of the first thread."""
+    """Wait until all threads of the region have called this function, and note the wait of the first thread."""
     cdef int64_t since = i8_ticks()
     i8_omp_barrier()
     if threadid() == 0:
@@ -280,7 +285,7 @@ cdef void run_in_turn(part_fn first, int64_t first_parts, part_fn second, int64_
 
 
 cdef void do_own_parts(const Parts *p, int thread, int threads) noexcept nogil:
-    """Set the range of a thread's parts. The range of a thread without work is empty."""
+    """Run one thread's parts, which need no memory. A thread without work has no parts."""
     if thread < threads:
         do_parts(p, first_part(p, thread, threads), first_part(p, thread + 1, threads))
 
@@ -333,8 +338,8 @@ cdef int region_used() noexcept nogil:
 
 
 cdef int max_threads() noexcept nogil:
-    """Return the maximum number of threads of a call from this thread: `allowed_threads`, or while networks run at the
-    same time, the thread's share of the CPUs."""
+    """Return the maximum number of threads of a call from this thread: at most `allowed_threads`, and while several
+    networks run, at most the thread's share of the CPUs."""
     return min(allowed_threads(), shared_cpus(cpus))
 
 
@@ -378,7 +383,7 @@ def _limit():
 
 
 def _put_limit(limit):
-    # With `most` = 0, the next call determines the possible number of threads again.
+    # If `most` is 0, the next call determines the possible number of threads again.
     i8_my_team.limit, i8_my_team.most = limit, 0
 
 
@@ -435,7 +440,7 @@ def num_threads(n=..., *, scope="thread"):
     -----
     Any thread may use the object in any number of blocks, which may be nested. A block sets the limit of the thread
     that enters it. At the end of the first block in the thread that made the call, this thread gets the setting from
-    before the call, unless a later call has changed the setting. Any other block restores the setting that it found at
+    before the call, unless a later call has changed the setting. Each other block restores the setting that it found at
     its start. Blocks may end in any order, for example with ``contextlib.ExitStack``. The open block that was entered
     last determines the setting. After the end of all blocks the thread has its first setting again. If a thread leaves
     a block that it has not entered, RuntimeError is raised, and no setting changes. Settings belong to threads, not to
@@ -517,7 +522,7 @@ def seconds_alone(wait=0.0, saved=0.0, time=None):
 
 
 cdef bint switched_on(str name, str default) except -1:
-    """Return whether an environment variable is 1. Raise an error if it is neither 0 nor 1."""
+    """Return whether an environment variable is 1, and raise an error if the variable is neither 0 nor 1."""
     value = os.environ.get(name, "") or default
     if value not in ("0", "1"):
         raise ValueError(f"{name} must be 0 or 1, got {value!r}")

@@ -14,7 +14,8 @@ from int8blas.core.verbose import begin, end, is_verbose, seconds_since
 MOST_SHAPES = 4
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-# Whether the calling thread is inside a traced function. Traced functions inside a traced function write no lines.
+# `inside` says whether the calling thread is inside a traced function. Traced functions inside a traced function write
+# no lines.
 inside = threading.local()
 
 
@@ -36,7 +37,7 @@ def are_arrays(value: object) -> bool:
 
 
 def traced(*sources: str) -> Callable[[Function], Function]:
-    """Trace calls of a function of arrays. The line has the shapes of the arguments that `sources` names."""
+    """Trace calls of a function of arrays. The line of a call has the shapes of the arguments that `sources` names."""
 
     def decorate(function: Function) -> Function:
         if not is_verbose():

@@ -9,6 +9,6 @@ cdef void take_turn() noexcept nogil
 
 
 cdef inline bint keeps_gil(double work, double gil_work) noexcept nogil:
-    """Return whether a call keeps the GIL. `gil_work` is the work that takes as long as releasing and taking the
-    GIL."""
+    """Return whether a call keeps the GIL. `gil_work` is the maximum work for which releasing and taking the GIL does
+    not pay off."""
     return work <= gil_work or keeps_shared_gil(work, gil_work)

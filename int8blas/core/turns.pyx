@@ -14,7 +14,7 @@ cdef extern from "core/turns.h" nogil:
 
 # A call releases the GIL if its work is above a limit, because releasing takes time too. If another thread runs a
 # network, the limit is SHARED_GIL times as high, because getting the GIL back takes longer. If two threads run an
-# encoder of 8 tokens, each thread reaches 0.64 of the speed of one thread alone; with SHARED_GIL = 1 it reaches 0.57.
+# encoder of 8 tokens, each thread reaches 0.64 of the speed of one thread alone, and 0.57 with SHARED_GIL = 1.
 cdef enum:
     SHARED_GIL = 10
 
@@ -35,7 +35,7 @@ cdef void forget_runs() noexcept nogil:
 
 
 cdef int shared_cpus(int cpus) noexcept nogil:
-    """Return the number of CPUs that a call of this thread may use, of `cpus`."""
+    """Return how many of `cpus` CPUs a call of this thread may use."""
     return i8_shared_cpus(cpus)
 
 

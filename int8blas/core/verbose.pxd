@@ -5,7 +5,7 @@ from int8blas.core.kernels cimport i8_kernels
 cdef enum:
     LINE_BYTES = 256
 
-# Whether each call writes a line.
+# `verbose` says whether each call writes a line.
 cdef bint verbose
 
 cdef double seconds() noexcept nogil

@@ -14,7 +14,7 @@ import numpy.typing as npt
 KINDS = {"O": "object", "U": "str", "S": "bytes", "M": "datetime64", "m": "timedelta64"}
 # The maximum number of elements of an object array that an error examines.
 MOST_OBJECTS = 1 << 20
-# Whether NumPy has a cast that raises an error if it would change a value.
+# KEEPS_VALUES says whether NumPy has a cast that raises an error if it would change a value.
 KEEPS_VALUES = np.lib.NumpyVersion(np.__version__) >= "2.4.0"
 # The maximum number of characters of a value in an error.
 MOST_CHARACTERS = 80
@@ -33,7 +33,8 @@ def check_created(layer: object, value: object) -> None:
 
 
 def is_option(value: object, options: tuple[object, ...]) -> bool:
-    """Return whether a value is one of some numbers or strings. NumPy would compare the elements of an array."""
+    """Return whether a value is one of some numbers or strings. Check the type first, because `in` would compare the
+    elements of an array."""
     return isinstance(value, (Number, str)) and value in options
 
 
@@ -109,9 +110,9 @@ def remedy(array: npt.NDArray[Any], name: str, wanted: tuple[str, ...]) -> str:
 
 
 def remedy_of_integers(array: npt.NDArray[Any], given: str, wanted: list[str]) -> str:
-    """Return the remedy for integers: the first of these types that can represent them, or their range if no type
-    can."""
-    # A broadcast array may have any number of elements. Look at each element in memory once.
+    """Return the remedy for integers: the first `wanted` type that can represent the integers, or their range if no
+    type can."""
+    # A broadcast array may have any number of elements. Examine each element in memory once.
     held = array[tuple(slice(None, None if step else 1) for step in array.strides)]
     low, high = (int(held.min()), int(held.max())) if held.size else (0, 0)
     for to in sorted(wanted, key="int32".__ne__):
@@ -121,13 +122,14 @@ def remedy_of_integers(array: npt.NDArray[Any], given: str, wanted: list[str]) -
 
 
 def conversion(given: str, to: str) -> str:
-    """Return the conversion to a dtype. The dtype has all numbers of the given dtype, or the nearest numbers."""
+    """Return the expression that converts `given` to the dtype `to`. The dtype has all numbers of `given`, or numbers
+    nearest to them."""
     return f"np.asarray({given}, {numpy_name(to)})"
 
 
 def checked(given: str, to: str) -> str:
-    """Return a conversion of integers that raises an error if a number does not fit. With KEEPS_VALUES it also converts
-    floats with whole numbers. `np.asarray` would wrap a number that does not fit, without an error."""
+    """Return a conversion of integers that raises an error if a number does not fit. With KEEPS_VALUES the conversion
+    takes floats with whole numbers too. `np.asarray` would wrap a number that does not fit, without an error."""
     if KEEPS_VALUES:
         return f"np.asarray({given}).astype({numpy_name(to)}, casting='same_value')"
     return f"np.array(np.asarray({given}).tolist(), {numpy_name(to)})"

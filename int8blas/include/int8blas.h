@@ -7,7 +7,7 @@
  *         return NULL;
  *     if (int8blas.gemm_u8s8s32('N', 'N', 'F', m, n, k, 1, a, k, 0, b, n, 0, 0, c, n, NULL) != INT8BLAS_OK) ...
  *
- * `int8blas` is a table of functions, static in each C file that includes this header. Each such file calls
+ * `int8blas` is a table of functions, static in each C file that includes this header. Each C file calls
  * import_int8blas(), or copies the table of another file.
  *
  * For op(X) = X or its transpose,
@@ -18,9 +18,9 @@
  * dnnl_gemm_u8s8s32:
  *
  *     transa, transb      'N': op(X) is X; 'T' or 'C': op(X) is X transposed. Lower case is accepted, also in offsetc.
- *     offsetc             co is one value ('F'), a column of M values ('C') or a row of N values ('R')
+ *     offsetc             co is one value ('F'), a column of M values ('C') or a row of N values ('R').
  *     m, n, k             op(A) is M x K, op(B) K x N, C M x N. Any may be 0; K = 0 makes the product 0.
- *     alpha, beta         finite; if beta is 0, C is not read
+ *     alpha, beta         finite; if beta is 0, C is not read.
  *     a, b, c, co         row-major matrices; co may be NULL for no offset
  *     lda, ldb, ldc       elements from one row in memory to the next, at least 1 and at least the columns in memory
  *     ao, bo              zero points, subtracted; in the range of the operand's dtype
@@ -29,10 +29,10 @@
  * elements may be NULL. For column-major matrices, as in Fortran, swap A with B and all of their arguments, M with N,
  * and 'C' with 'R'; gemm_u8s8s32 then multiplies an s8 A by a u8 B.
  *
- * The result is INT8BLAS_OK for success. It is -i if argument i, counted from 1, is the first wrong argument; nothing
- * is written then. It is INT8BLAS_NO_MEMORY if there is no memory for the workspace; C is undefined then. Any threads
- * may call the functions at the same time. A call in an OpenMP region of the caller uses one thread. Any other call
- * uses the threads of a call from Python.
+ * The result is INT8BLAS_OK for success. The result is -i if argument i, counted from 1, is the first wrong argument. A
+ * call with a wrong argument writes nothing. The result is INT8BLAS_NO_MEMORY if there is no memory for the workspace.
+ * C is then undefined. Any threads may call the functions at the same time. A call in an OpenMP region of the caller
+ * uses one thread. All other calls use the same number of threads as calls from Python.
  */
 #ifndef INT8BLAS_H
 #define INT8BLAS_H
@@ -65,8 +65,8 @@ struct int8blas_functions {
      *     C := sat_s32(rne(alpha * (op(A) - ao) @ (op(A) - ao).T + beta * C))
      *
      * with the same bits as int8blas.syrk_u8s32 and syrk_s8s32. Arguments have the order of BLAS: uplo is 'U' or 'L'
-     * for the upper or lower triangle (lower case is accepted); op(A) is N x K, C N x N. For a column-major C pass the
-     * other uplo, for a column-major A the other trans. */
+     * for the upper or lower triangle (lower case is accepted); op(A) is N x K, C N x N. For a column-major C, pass the
+     * other uplo. For a column-major A, pass the other trans. */
     int (*syrk_u8s32)(char uplo, char trans, int64_t n, int64_t k, double alpha, const uint8_t *a, int64_t lda, int ao,
                       double beta, int32_t *c, int64_t ldc);
     int (*syrk_s8s32)(char uplo, char trans, int64_t n, int64_t k, double alpha, const int8_t *a, int64_t lda, int ao,
@@ -74,7 +74,7 @@ struct int8blas_functions {
 
     /* Compute the dot product of two vectors, exact in int64 for any n, with the same bits as int8blas.matmul:
      *
-     *     result[0] := sum over i of x[i] * y[i]
+     *     result[0] := sum over i of x[i] * y[i].
      *
      * Arguments have the order of BLAS. The vectors have n elements, incx and incy elements apart; an increment may be
      * 0. A vector with a negative increment begins at its end in memory: element i is x[(n - 1 - i) * -incx]. `result`
@@ -84,8 +84,8 @@ struct int8blas_functions {
     int (*dot_s8u8s64)(int64_t n, const int8_t *x, int64_t incx, const uint8_t *y, int64_t incy, int64_t *result);
     int (*dot_u8u8s64)(int64_t n, const uint8_t *x, int64_t incx, const uint8_t *y, int64_t incy, int64_t *result);
 
-    /* Return the bytes of a packed K x N matrix, -1 if k is negative, or -2 if n is negative or the matrix is too
-     * large. A packed B makes products faster, and any number of threads can use it at the same time. */
+    /* Return the size in bytes of a packed K x N matrix, -1 if k is negative, or -2 if n is negative or the matrix is
+     * too large. A packed B makes products faster, and any number of threads can use it at the same time. */
     int64_t (*packed_b_size)(int64_t k, int64_t n);
     /* Pack op(B) into memory of the caller. The memory has the size that packed_b_size returns and any alignment, and
      * does not overlap B. The packed matrix contains addresses, so it cannot be copied or moved. Results: 0 or -i, as
@@ -94,7 +94,8 @@ struct int8blas_functions {
     int (*pack_b_u8)(char transb, int64_t k, int64_t n, const uint8_t *b, int64_t ldb, void *packed);
 
     /* These GEMMs take a packed B: memory that pack_b_s8 or pack_b_u8 has filled, or the `address` of a PackedB that
-     * outlives the call. The function reports argument b as wrong unless b is a packed K x N matrix of its dtype. */
+     * outlives the call. A function reports argument b as wrong unless b is a packed K x N matrix of the function's
+     * dtype. */
     int (*gemm_u8s8s32_packed)(char transa, char offsetc, int64_t m, int64_t n, int64_t k, double alpha,
                                const uint8_t *a, int64_t lda, int ao, const void *b, int bo, double beta, int32_t *c,
                                int64_t ldc, const int32_t *co);
@@ -115,9 +116,9 @@ struct int8blas_functions {
      *                         cosines ('C'); lower case is accepted
      *     queries, ldq        m rows of k elements, ldq apart
      *     count               rows to find, at least 1
-     *     indices, scores m rows of `count`, best first; -1 and 0.0 if the base has fewer rows. `indices` and `scores`
-     *     must be aligned to 8 bytes and must not overlap other operands. Inner products and distances
-     *                         are whole numbers.
+     *     indices, scores     m rows of `count`, best first; -1 and 0.0 if the base has fewer rows. `indices` and
+     *                         `scores` must be aligned to 8 bytes and must not overlap other operands. Inner products
+     *                         and distances are whole numbers.
      */
     int (*nearest_s8)(char metric, int64_t m, int64_t n, int64_t k, const int8_t *queries, int64_t ldq,
                       const void *base, int64_t count, int64_t *indices, double *scores);

@@ -1,11 +1,11 @@
 """Scales, zero points and post-ops of quantized primitives. For source, weights and destination::
 
-    x_f32 = scale * (x_int8 - zero_point)
+    x_f32 = scale * (x_int8 - zero_point).
 
-A mask selects the dimensions along which the values differ. Bit i selects the logical dimension i. The mask 0 means one
-value for the whole tensor. The logical dimensions are (n, c) or (n, c, h, w) for data, and (oc, ic, ...) for weights.
-The model is from oneDNN's specification ("Int8"). `output_scales` is oneDNN's older model ("Primitive Attributes:
-Quantization").
+A mask selects the dimensions along which the values differ. Bit i of a mask selects the logical dimension i. The mask 0
+means one value for the whole tensor. The logical dimensions are (n, c) or (n, c, h, w) for data, and (oc, ic, ...) for
+weights. The model is from oneDNN's specification ("Int8"). `output_scales` is oneDNN's older model (chapter "Primitive
+Attributes, Quantization").
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ELTWISE_DEFAULTS = {
     "soft_relu": (1.0, 0.0),
     "hardsigmoid": (1 / 6, 0.5),
 }
-# The functions that limit their argument to [alpha, beta]. These functions have no default of alpha and beta.
+# The functions that limit their argument to [alpha, beta], and have no default of alpha and beta.
 CLIPS = ("clip", "clip_v2")
 # Schemes of arithmetic from sums to the destination, in the order of csrc/stage/stage.h.
 SCHEMES = ("float", "doubling", "single", "onnx")
@@ -48,7 +48,7 @@ BINARY = ("add", "sub", "mul", "div", "min", "max", "ge", "gt", "le", "lt", "eq"
 
 
 class _PostOp:
-    """Register a dataclass for files. The fields of the class restore an object."""
+    """Let files contain objects of a dataclass. The fields of the class restore an object."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), tuple(getattr(self, field.name) for field in fields(self))  # type: ignore[arg-type]
@@ -149,8 +149,8 @@ class Eltwise(_PostOp):
     beta: float | None = None
     scale: float = 1.0
 
-    # Each call of `eltwise` may create a post-op, so this constructor must be fast. The generated constructor takes
-    # twice the time, because it sets each field of a frozen class by a function call.
+    # Each call of `eltwise` may create a post-op, so the constructor must be fast. A generated constructor would take
+    # twice the time, because a frozen class sets each field by a function call.
     def __init__(
         self, algorithm: str, alpha: float | None = None, beta: float | None = None, scale: float = 1.0
     ) -> None:
@@ -180,13 +180,13 @@ if Eltwise.__doc__:  # Python without docstrings (-OO) has none
     Eltwise.__doc__ = Eltwise.__doc__.replace("    {formulas}", f"{_rule}\n{_rows}\n{_rule}")
 
 
-# The default arguments of ReLU, and its result for them.
+# The default arguments of ReLU, and the post-op that ReLU returns for these arguments.
 _SLOPE, _SCALE = 0.0, 1.0
 _RELU = Eltwise("relu", _SLOPE, 0.0, _SCALE)
 
 
 def ReLU(slope: float = _SLOPE, scale: float = _SCALE) -> Eltwise:  # noqa: N802  (it is used like the other classes)
-    """Post-op: y = scale * (y if y >= 0 else slope * y). This function returns ``Eltwise("relu", slope, 0, scale)``.
+    """Post-op: y = scale * (y if y >= 0 else slope * y). The function returns ``Eltwise("relu", slope, 0, scale)``.
 
     Parameters
     ----------
@@ -228,7 +228,8 @@ class Binary(_WithOperand):
     ----------
     operand : array_like, optional
         Real numbers, rounded to float32, of a shape that broadcasts to the destination's shape. Without `operand` each
-        execution must give the operands of all such post-ops, in order: ``primitive(src, operands=[...])``.
+        execution must give the operands of all post-ops that lack an operand, in order, as in
+        ``primitive(src, operands=[...])``.
     algorithm : {'add', 'sub', 'mul', 'div', 'min', 'max', 'ge', 'gt', 'le', 'lt', 'eq', 'ne'}, optional
         The operation. Comparisons with NaN are false, except 'ne', which is true.
 
@@ -330,9 +331,9 @@ class Attributes:
         this order, in float32, before the destination's scale.
     output_scales : (int, array_like), optional
         The older model: a mask and values. Before the post-ops, the sum of accumulator and bias is multiplied by the
-        values. The mask selects dimensions of the destination: 0 selects one value, ``1 << 1`` a value for each output
-        channel. For any other mask the values are flat, or have the shape of the selected dimensions. `output_scales`
-        excludes other scales and zero points.
+        values of `output_scales`. The mask selects dimensions of the destination: 0 selects one value, ``1 << 1`` a
+        value for each output channel. For all other masks the values are flat, or have the shape of the selected
+        dimensions. `output_scales` excludes other scales and zero points.
     requantization : {'float', 'doubling', 'single', 'onnx'}, optional
         The arithmetic from the sums to the destination: float32 ('float'), integers by a scheme of
         :func:`int8blas.requantize` ('doubling', 'single'), or float32 with ONNX's rounding ('onnx'). See Notes.
@@ -356,7 +357,7 @@ class Attributes:
     destination's type, uint8, int8 or int32. One post-op is allowed, ReLU or ``Eltwise("clip", alpha, beta)``. The
     limits of this post-op narrow the range: each limit becomes ``zp_dst + round(limit / scale_dst)``. The quotient is
     in float32, and is rounded to nearest, ties away from zero. A bias is int32. The source has one scale, and is not
-    quantized dynamically. This is the arithmetic of TensorFlow Lite's reference kernels for int8.
+    quantized dynamically. TensorFlow Lite's reference kernels for int8 have the same arithmetic.
 
     ``requantization="onnx"`` differs from 'float' in one step: a destination of 8 bits is rounded before its zero point
     is added, ``dst = sat(rne(y * (1 / scale_dst)) + zp_dst)``. The zero point must be in the range of its dtype. With

@@ -97,7 +97,7 @@ def quantize_whole(x):
     y : ndarray of uint8
         The quantized numbers, of the same shape.
     scale : float
-        The scale, a float32; NaN if an element of `x` is not finite.
+        The scale, a float32, or NaN if an element of `x` is not finite.
     zero_point : int
         The zero point, from 0 to 255.
     """

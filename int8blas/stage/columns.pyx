@@ -1,8 +1,8 @@
 """Values for each column of C, or one value for all columns, in the form that the kernels of the epilogue read.
 
 Scales and zero points are NumPy scalars, or contiguous vectors of float32 or int64, which other functions have checked.
-Calls that supply values usually supply single numbers and have small problems. So these functions must take well under
-1 us.
+Calls that supply values usually supply single numbers and have small problems, so the functions of this module must
+take well under 1 us.
 """
 
 from libc.math cimport fabs, isfinite
@@ -16,7 +16,7 @@ from int8blas.core.kernels cimport I8_CHUNK, i8_column_values
 cnp.import_array()
 
 cdef object FLOAT32 = np.float32, INT64 = np.int64, ARRAY = np.ndarray, INTEGER = np.integer
-# The types that are rounded only once if they are converted to double and then to float32.
+# The types whose values are rounded only once on the way to double and then to float32.
 cdef tuple REAL_TYPES = (float, np.float32, np.float64, np.float16)
 cdef tuple REAL_DTYPES = (cnp.NPY_FLOAT32, cnp.NPY_FLOAT64, cnp.NPY_FLOAT16)
 
@@ -56,7 +56,7 @@ cdef int set_columns(i8_column_values *columns, object values, list arrays) exce
 
 
 cdef cnp.ndarray products(cnp.ndarray values, float factor):
-    """Return float32(values * factor). Each product is rounded once; underflow and overflow raise no error."""
+    """Return float32(values * factor). Each product is rounded once. Underflow and overflow raise no error."""
     cdef cnp.ndarray result = cnp.PyArray_NewCopy(values, cnp.NPY_CORDER)
     cdef float *data = <float *>cnp.PyArray_DATA(result)
     cdef cnp.npy_intp i
@@ -101,7 +101,7 @@ cdef object one_of(object value, tuple types, tuple typenums):
 
 
 cdef object one_scale(object value, bint divides):
-    """Return a finite float32 that is not 0. If `divides`, its reciprocal must be finite too. Return None for values
+    """Return a finite float32 that is not 0. If `divides`, the reciprocal must be finite too. Return None for values
     that need the full check."""
     cdef float scale
     value = one_of(value, REAL_TYPES, REAL_DTYPES)

@@ -1,7 +1,7 @@
 """Read weights of other formats exactly: integers with scales and zero points by groups of k.
 
 Each function takes arrays from files of a format, and returns :class:`GroupedWeights`, from which ``InnerProduct``
-layers are made. The functions round no weight: ``dequantized()`` returns the numbers that the format defines. Only
+layers are made. The functions round no weight, so ``dequantized()`` returns the numbers that the format defines. Only
 ``from_float`` rounds, because it quantizes float weights.
 """
 
@@ -41,13 +41,13 @@ class GroupedWeights:
     scales : numpy.ndarray
         float32 of shape (ceil(ic / group), oc).
     zero_points : numpy.ndarray or None
-        Integers with the shape of `scales`; None for zeros.
+        Integers with the shape of `scales`, or None for zeros.
     group : int
         The number of k in a group; the last group may be shorter.
     bits : int
         The bits of a weight, 4 or 8.
     minimums : numpy.ndarray or None
-        float32 with the shape of `scales`; None for zeros.
+        float32 with the shape of `scales`, or None for zeros.
     order : numpy.ndarray or None
         If not None, column k of `weights` multiplies element ``order[k]`` of a source, because the format does not
         store the k of a group side by side.
@@ -139,7 +139,7 @@ def _of_type(values: Any, name: str, dtype: type[np.generic]) -> npt.NDArray[Any
 
 
 def _scales(values: Any, name: str, shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
-    """Return finite float32 scales of this shape. The given scales may also be flat."""
+    """Return finite float32 scales of the given shape. The argument may also be flat."""
     array = as_array(values, name)
     if array.dtype.kind != "f" and array.dtype.name != "bfloat16":
         raise dtype_error(array, name, ("float32", "float16", "bfloat16"))
@@ -187,8 +187,8 @@ def from_float(
     bits : {4, 8}, optional
         The bits of a quantized weight.
     search : bool, optional
-        Also try 0.6 to 0.95 of the range, which saturates the largest weights. Take the range with the smallest sum of
-        squared errors.
+        Also try 0.6 to 0.95 of the range, which saturates the largest weights. Each group takes the range with the
+        smallest sum of squared errors.
     importance : array_like of float32 or float64, optional
         Factors of the squared errors of each k in the search, of shape (ic,), not negative. With the mean square of
         each element of typical sources, the search minimizes the error of products instead of the error of weights.

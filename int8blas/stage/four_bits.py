@@ -1,7 +1,7 @@
 """Weights of 4 bits with scales and zero points by groups of k: checked, quantized, and padded to whole groups.
 
-A group is a multiple of 8 k. If a group does not divide K, the last group is shorter. Rows of weights that equal the
-zero points of the last group complete it.
+A group is a multiple of 8 k. If the group size does not divide K, the last group is shorter. Rows of weights that equal
+the zero points fill up the last group.
 """
 
 from typing import Any
@@ -45,8 +45,8 @@ def quantize_four_bits(
 def zeros_of_groups(
     values: Any, groups: int, oc: int, dtype: np.dtype[Any], name: str = "zero_points['weights']"
 ) -> npt.NDArray[np.int32]:
-    """Return zero points of the weights as a matrix (groups, oc) of values of 4 bits. The argument has one value, or
-    one for each output channel, or one for each group of each output channel."""
+    """Return zero points of the weights as a matrix (groups, oc) of values of 4 bits. The argument has one value, a
+    value for each output channel, or a value for each group of each output channel."""
     zeros = zero_point_values(values, name, dtype)
     low, high = RANGES[dtype.name]
     wrong = zeros[(zeros < low) | (zeros > high)]
@@ -58,7 +58,7 @@ def zeros_of_groups(
 
 
 def packed_in_groups(weights: npt.NDArray[Any] | PackedB4, group: int, zeros: npt.NDArray[np.int32] | None) -> PackedB4:
-    """Pack integer weights (oc, ic), or take packed weights (ic, oc), and pad them to whole groups."""
+    """Pack integer weights (oc, ic), or take packed weights (ic, oc), and pad the weights to whole groups."""
     columns = weights.unpack() if isinstance(weights, PackedB4) and group and weights.shape[0] % group else weights
     if isinstance(columns, PackedB4):
         return columns

@@ -140,7 +140,8 @@ def check_attributes(attributes: Any) -> Attributes:
 
 
 def group_size(scale: Any, group: Any, oc: int, ic: int, bits: int = 8) -> int:
-    """Return the number of k that share a scale, or 0 without groups. `group`, or a matrix of scales, determines it.
+    """Return the number of k that share a scale, or 0 without groups. `group`, or a matrix of scales, determines this
+    number.
 
     With 4 bits, a given `group` need not divide ic.
     """
@@ -228,8 +229,8 @@ def centered_weights(
     weights: npt.NDArray[Any], zero_points: Any
 ) -> tuple[npt.NDArray[np.int8], npt.NDArray[Any] | None]:
     """Subtract zero points (one, or one for each oc) from integer weights (oc, ...). Return the differences as int8,
-    and None. If a difference does not fit int8, return the weights and the zero points instead, after subtracting 128
-    from both for uint8. Zero points that do not fit int8 are then int64."""
+    and None. If a difference does not fit int8, return the weights and the zero points, and subtract 128 from both if
+    the weights are uint8. Zero points that do not fit int8 are int64."""
     zeros = zero_point_values(zero_points, "zero_points['weights']", np.dtype(np.int32)).astype(np.int64)
     if zeros.shape not in ((), (1,), (len(weights),)):
         raise ValueError(
@@ -268,7 +269,7 @@ def grouped_attributes(attributes: Attributes, grouped: bool) -> Attributes:
 
 
 def grouped_values(scales: dict[str, Any], grouped: bool, groups: int, name: str = "scales") -> dict[str, Any]:
-    """Return scales or zero points. Values of weights of shape (groups, oc / groups) become a vector."""
+    """Return scales or zero points. The values of the weights, of shape (groups, oc / groups), become a vector."""
     if not grouped or "weights" not in scales or isinstance(scales["weights"], str):
         return scales
     values = widened(scales["weights"], f"{name}['weights']")

@@ -18,19 +18,19 @@ cdef class Layer:
     cdef int dims                   # number of dimensions of the destination, as masks count them
     cdef int bits                   # bits of a weight
     cdef int64_t depth              # number of products in a sum, if the zero points may be any int32
-    cdef bint spreads               # a mask needs `spread_values`
+    cdef bint spreads               # whether a mask needs `spread_values`
     cdef int64_t columns
     cdef int dst_type
     cdef int64_t src_shift, weights_shift
     cdef bint integer_bias
-    cdef bint integral              # the formula has integers only: the result is exact
-    cdef bint requantizes           # Attributes.requantization is an integer scheme
+    cdef bint integral              # whether the formula has only integers, so that the result is exact
+    cdef bint requantizes           # whether Attributes.requantization is an integer scheme
     cdef bint rounds_first          # whether rounding precedes the addition of the destination's zero point: "onnx"
     cdef bint source_alone          # whether executions supply only the source's scale and zero point
-    cdef Bound common               # the values that all such executions share; None before the first execution
+    cdef Bound common               # the values that executions share if `source_alone`; None before the first use
     cdef bint brings_scale, brings_zero     # whether executions supply the source's scale and its zero point
     cdef object weights_scale, src_dtype
-    cdef bint by_column             # weights_scale is a vector
+    cdef bint by_column             # whether weights_scale is a vector
     cdef float largest_scale        # the largest scale of the weights
     cdef object _bias
     cdef cnp.ndarray _column_sums   # int64 sums of the columns, or of the columns of each group

@@ -1,8 +1,8 @@
 """The epilogue of a quantized primitive: make the ``i8_stage`` that the kernels read from attributes and values.
 
 A ``Layer`` has the values that are known when a primitive is created: attributes, bias, types and constants. A
-``Layer`` combines these values with the values of one execution to a ``Bound``, which has C structures and the arrays
-to which the structures point. If executions supply no values, one ``Bound`` serves all executions.
+``Layer`` combines its values with the values of one execution to a ``Bound``, which has C structures and the arrays to
+which the structures point. If executions supply no values, one ``Bound`` serves all executions.
 """
 
 from types import MappingProxyType
@@ -27,11 +27,11 @@ from int8blas.stage.attributes import BINARY, ELTWISE, INTEGER_SCHEMES, TENSORS,
 
 cnp.import_array()
 
-# The kernels number post-ops in the order of these names.
+# The kernels number post-ops in the order of ELTWISE and BINARY.
 cdef dict ELTWISE_KINDS = {name: I8_ELTWISE + i for i, name in enumerate(ELTWISE)}
 cdef dict BINARY_KINDS = {name: I8_ADD + i for i, name in enumerate(BINARY)}
-# The masks of each tensor whose values the kernels take, and the dimension of these values. Values of the destination
-# or of sums with any other mask are "spread": they become operands of post-ops.
+# For each tensor, the masks whose values the kernels take, and the dimension of these values. With any other mask,
+# values of the destination or of sums are "spread": the values become operands of post-ops.
 cdef dict MASKS = {"src": {0: None, 1: "rows", 3: "row groups"}, "weights": {0: None, 1: "columns", 3: "groups"},
                    "dst": {0: None, 2: "columns"}}
 cdef dict MASK_NAMES = {"src": "0 or 1 << 0 (a value for each row)", "weights": "0 or 1 << 0 (a value for each output "
@@ -194,8 +194,8 @@ cdef class Layer:
         return array
 
     cdef object length(self, str parameter, str tensor, int mask):
-        """Return the kind of values that a mask selects: None for one value, "rows", "columns", "groups", "row groups"
-        or "spread". Return False for a mask that the tensor cannot have."""
+        """Return the kind of values that a mask selects, which is None for one value, "rows", "columns", "groups", "row
+        groups" or "spread". Return False for a mask that the tensor cannot have."""
         if tensor == "src" and mask and self.kind == "convolution":
             return "spread" if mask == 1 and parameter == "scales" else False
         if mask not in MASKS[tensor] and tensor == "dst" and 0 <= mask < 1 << self.dims:
@@ -203,7 +203,7 @@ cdef class Layer:
         return MASKS[tensor].get(mask, False)
 
     cdef object one_value(self, str parameter, str tensor, object value):
-        """Return the checked value of a tensor if it is one number, the common case. Otherwise return None."""
+        """Return the checked value of a tensor if the value is one number, the common case, or else None."""
         if self.masks[parameter].get(tensor) != 0:
             return None
         if parameter == "scales":
@@ -219,7 +219,7 @@ cdef class Layer:
         return INT32
 
     cdef dict checked_masks(self, parameter, declared, values):
-        """Return the declared masks. A tensor without a declared mask gets the mask that fits its values."""
+        """Return the declared masks. A tensor without a declared mask gets the mask that fits the tensor's values."""
         cdef dict masks = dict(declared)
         for tensor, array in values.items():
             vector = 2 if tensor == "dst" else 3 if array.ndim == 2 else 1
@@ -333,8 +333,8 @@ cdef class Layer:
         return "src" in self.masks[parameter] and "src" not in self.constants[parameter]
 
     cdef object number_of_source(self, str parameter, bint brings, object values):
-        """Return the source's scale or zero point if the execution supplies no other value. Return 0 if it supplies no
-        value, and None if the values need the full check."""
+        """Return the source's scale or zero point if the execution supplies no other value. Return 0 if the execution
+        supplies no value, and None if the values need the full check."""
         if not brings:
             return 0 if values is None or (type(values) is dict and not values) else None
         if type(values) is not dict or len(<dict>values) != 1 or "src" not in <dict>values:
@@ -344,7 +344,8 @@ cdef class Layer:
         return one_integer((<dict>values)["src"], self.src_dtype)
 
     cdef Bound common_part(self):
-        """Return the values that all executions share if they supply only a scale or a zero point of the source."""
+        """Return the values that all executions share if executions supply only a scale or a zero point of the
+        source."""
         self.brings_scale, self.brings_zero = self.source_brings(SCALES), self.source_brings(ZERO_POINTS)
         self.src_dtype = self.zero_point_type("src")
         self.weights_scale = self.constants[SCALES].get("weights", ONE)
@@ -440,8 +441,8 @@ cdef class Layer:
         return layouts.aligned(layouts.spread(np.asarray(values), logical, axes, name), logical, axes).astype(FLOAT32)
 
     cdef list spread_before(self, dict scales, tuple logical):
-        """Remove the spread scales of sums from `scales`, and return them as post-ops (kinds and operands). These
-        post-ops come before all other post-ops."""
+        """Remove the spread scales of sums from `scales`, and return them as post-ops (kinds and operands). The
+        post-ops of spread scales come before all other post-ops."""
         if self.attributes.output_scales is not None and self.attributes.output_scales[0] not in (0, 2):
             mask, values = self.attributes.output_scales
             return [(I8_MUL, self.spread_values("output_scales", values, mask, logical))]
@@ -457,7 +458,7 @@ cdef class Layer:
             return [(I8_MUL, src * weights)]
 
     cdef list spread_after(self, dict scales, dict zero_points, tuple logical):
-        """Remove the spread scales and zero points of the destination, and return them as post-ops. These post-ops come
+        """Remove the spread scales and zero points of the destination, and return them as post-ops. Such post-ops come
         after all other post-ops: first the scale, then the zero point."""
         cdef list ops = []
         cdef dict masks = {parameter: self.masks[parameter].get("dst", 0) for parameter in ("scales", "zero_points")}
@@ -499,7 +500,8 @@ cdef class Layer:
         reciprocal = ONE / scales["dst"] if "dst" in scales else ONE
         set_columns(&bound.stage.dst_scale, reciprocal, bound._arrays)
         bound.stage.rescales = "dst" in self.masks["scales"] or "dst" in self.masks["zero_points"]
-        # With groups, sums may add infinities of both signs. Without groups all scales and reciprocals are finite.
+        # With scale groups, a sum may add infinities of both signs. Without groups all scales and reciprocals are
+        # finite.
         bound.stage.finite = not self.group
         # Adding -0.0 changes no number.
         set_columns(&bound.stage.bias, NO_CHANGE if self._bias is None or self.integer_bias else self._bias,
@@ -508,7 +510,8 @@ cdef class Layer:
             bound._co_cols = padded(self._bias, cnp.NPY_INT32)
 
     cdef object bind_groups(self, Bound bound, object scales):
-        """Set the scales (groups, columns) in panels. If the source's scale is one number, multiply them by it."""
+        """Set the scales (groups, columns) in panels. If the source's scale is one number, multiply the scales by this
+        number."""
         cdef cnp.ndarray array
         panels, groups, width = (<object>self._column_sums).shape
         by_column = np.zeros((groups, panels * width), np.float32)
@@ -706,7 +709,7 @@ cdef class Bound:
         return 0
 
     cdef int64_t padding(self) noexcept:
-        """Return the zero point of a source with one zero point."""
+        """Return the zero point of a source that has one zero point."""
         return self.ao - self.src_shift
 
     cdef void fill(self, Problem *g) noexcept:

@@ -38,8 +38,8 @@ cdef class QuantizedLayer:
         return self._layer
 
     cdef cnp.ndarray source(self, object src):
-        """Return the source as an array of `src_dtype`. If `src_dtype` is float32, it may also be an array of 16-bit
-        floats, which the kernels can read."""
+        """Return the source as an array of `src_dtype`. If `src_dtype` is float32, the source may also be an array of
+        16-bit floats, which the kernels can read."""
         cdef cnp.ndarray x = as_array(src, "src")
         cdef int given = cnp.PyArray_TYPE(x)
         if given != self._src_type and given in QUANTIZED and self._src_type in QUANTIZED:

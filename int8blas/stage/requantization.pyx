@@ -28,7 +28,7 @@ cdef tuple multipliers(cnp.ndarray scales):
         if rounded == 2147483648:
             rounded = 1073741824
             exponent += 1
-        # A smaller factor maps every int32 to 0.
+        # A factor below 2**-32 maps every int32 to 0.
         m[i] = <int32_t>rounded if exponent >= -31 else 0
         e[i] = exponent if exponent >= -31 else 0
     return whole, exponents
@@ -68,7 +68,7 @@ cdef object limits(object op, object scale, object zero_point, object dst_dtype)
             continue
         with np.errstate(over="ignore"):
             steps = (np.float32(bound) / scale).astype(np.float64)
-        # Round to nearest, ties away from zero. Limit to 2**40, which is out of the range of every type.
+        # Round to nearest, ties away from zero. Limit the magnitudes to 2**40, which is out of the range of every type.
         steps = np.clip(np.copysign(np.floor(np.abs(steps) + 0.5), steps), -(2.0**40), 2.0**40).astype(np.int64)
         ends[i] = np.clip(steps + zero_point, info.min, info.max)
     return ends

@@ -33,7 +33,7 @@ def weights_scales(
 ) -> npt.NDArray[np.float32]:
     """Return the scales with which quantized weights fill the range from -127 to 127, or from -7 to 7 with ``bits=4``.
 
-    ``scale = max(abs(w)) / 127``. The maximum is over the dimensions that the mask does not select.
+    A scale is ``max(abs(w)) / 127``, where the maximum is over the dimensions that the mask does not select.
 
     Parameters
     ----------
@@ -45,9 +45,9 @@ def weights_scales(
     layout : str, optional
         The memory layout of `w`, as in :func:`reorder`; by default the axes are the logical dimensions from oc on.
     group : int, optional
-        The number of consecutive ic with one scale. Each output channel then has a scale for each group, for
-        :class:`InnerProduct`. The number is a multiple of 4 that divides ic. With ``bits=4`` it is a multiple of 8, and
-        need not divide ic. `mask` must be 'per_channel', and `layout` None.
+        The number of consecutive ic with one scale. With `group`, each output channel has a scale for each group, for
+        :class:`InnerProduct`. The number is a multiple of 4 that divides ic. With ``bits=4`` the number is a multiple
+        of 8, and need not divide ic. `mask` must be 'per_channel', and `layout` None.
     bits : {8, 4}, optional
         The bits of the quantized weights. With 4, ``scale = max(abs(w)) / 7``.
     search : bool, optional
@@ -130,8 +130,8 @@ def check_group(group: Any, ic: int, bits: int = 8) -> int:
 
 
 def least_error(parts: npt.NDArray[Any], scales: npt.NDArray[np.float32], bits: int) -> npt.NDArray[np.float32]:
-    """Return the scales, or smaller scales if their squared errors are less. The last axis of `parts` shares a
-    scale."""
+    """Return the scales, or smaller scales if these have smaller squared errors. The elements along the last axis of
+    `parts` share a scale."""
     low, high = (-127, 127) if bits == 8 else (-8, 7)
     best, least = scales, np.full(scales.shape, np.inf)
     for factor in (1, *FACTORS):

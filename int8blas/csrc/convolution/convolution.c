@@ -7,15 +7,15 @@
 #include "isa/shared_dots.h"
 
 /* A permutation of the dwords of a vector: dword q of unit u gets dword q * I8_LANES / 4 + u. i8_interleave works
- * within units of 128 bits. With this permutation it stores the channels in order. */
+ * within units of 128 bits. The permutation lets i8_interleave store the channels in order. */
 #if I8_LANES == 16
 static const int32_t i8_depthwise_order[16] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
 #else
 static const int32_t i8_depthwise_order[8] = {0, 2, 4, 6, 1, 3, 5, 7};
 #endif
 
-/* Correct the start values of sums for image bytes that were shifted by 128. The weights of the sums are `count`
- * vectors, `step` bytes apart. */
+/* Correct the start values of sums for image bytes that were shifted by 128. The weights are `count` vectors, `step`
+ * bytes apart. */
 I8_INLINE void i8_depthwise_finish(i8_vec *start, const void *weights, int count, ptrdiff_t step)
 {
     i8_vec sums = i8_zero();

@@ -17,8 +17,8 @@
  * A call computes `together` successive output lines, whose windows are line_stride image lines apart. `lines` is the
  * number of image lines in all these windows. If depthwise_lines is 4, each output line has its own copy of the
  * weights, weights_step bytes after the previous copy, with zeros for the lines above its window. If depthwise_lines is
- * 2, any number of output lines is allowed. If line_stride is also odd, all odd output lines use the weights of the
- * second output line.
+ * 2, any number of output lines is allowed. If depthwise_lines is 2 and line_stride is odd, all odd output lines use
+ * the weights of the second output line.
  *
  * The kernel applies the epilogue `output`, whose lines are c_line bytes apart. If `output` is NULL, the kernel stores
  * the sums in dst, I8_MAX_DEPTHWISE for each output, line after line. `output` takes all channels of the kernel, or
@@ -26,9 +26,9 @@
  * I8_MAX_DEPTHWISE channels to dst, and read I8_MAX_DEPTHWISE channels from start and weights.
  *
  * i8_convolution_kernels.depthwise_strided takes windows of I8_STRIDED lines and taps, with stride 2 and dilation 1,
- * and any number of output lines and outputs. This kernel reads only the weights of the first output line, and ignores
- * `interleaved`. Its `output` takes all channels, or any number if C has bytes. */
-#define I8_MAX_DEPTHWISE 64      /* channels of a call with the widest vectors */
+ * and any number of output lines and outputs. depthwise_strided reads only the weights of the first output line, and
+ * ignores `interleaved`. The epilogue `output` takes all channels, or any number of channels if C has bytes. */
+#define I8_MAX_DEPTHWISE 64      /* maximum number of channels of a call */
 #define I8_DEPTHWISE_VALUES 1536 /* bytes of the prepared start values and factors (depthwise_output.h) */
 #define I8_STRIDED 3
 typedef struct {
@@ -47,7 +47,7 @@ typedef struct {
      * panels. If depthwise_lines is 2, the weights are two sets. A set has 4 * I8_MAX_DEPTHWISE bytes for each tap of
      * each of lines / 2 + 1 pairs of lines. */
     uint8_t *interleaved, *prepared;
-    int again; /* an earlier call has set `prepared` for these channels, weights and epilogue */
+    int again; /* whether an earlier call has set `prepared` for these channels, weights and epilogue */
     const i8_tile_output *output;
     ptrdiff_t c_line;
     int32_t *dst;
@@ -60,11 +60,11 @@ typedef struct {
  *                 weights[line, tap, c, i]                         for i < size; g(c) is the first channel of c's group
  *
  * Kernels read whole vectors of A. Bytes after the channels may have any values. The weights are a panel of packed B. A
- * column of the panel belongs to 4 source channels; columns after the last channels are 0. k counts (pass, line, tap,
- * output, channel of the 4). Each of size / 4 passes computes four outputs of all groups. i8_grouped_output chooses
- * these outputs such that the kernel's transpositions bring the sums into order. Each pass has the weights of `window`
- * taps of all lines. The sum begins with tap `first`. If i8_convolution_kernels.widen_grouped is not NULL, the caller
- * widens the weights with this kernel.
+ * column of the panel has the weights of 4 source channels. Columns after the last channel are 0. k counts (pass, line,
+ * tap, output, channel of the 4). Each of size / 4 passes computes four outputs of all groups. i8_grouped_output
+ * chooses the outputs of a pass such that the kernel's transpositions bring the sums into order. Each pass has the
+ * weights of `window` taps of all lines. The sum begins with tap `first`. If i8_convolution_kernels.widen_grouped is
+ * not NULL, the caller widens the weights with widen_grouped.
  *
  * `start` may be NULL. The kernel applies the epilogue `output`. If `output` is NULL, the kernel stores the sums in
  * dst, I8_MAX_GROUPED for each output. Kernels may write whole vectors of channels to dst, and read whole vectors from
@@ -81,7 +81,7 @@ typedef struct {
     int32_t *dst;
 } i8_grouped_args;
 
-/* Return the index in a group of output `o` of a pass; a pass has four outputs. */
+/* Return the index of output `o` of a pass in its group. A pass has four outputs. */
 static inline int i8_grouped_output(int size, int pass, int o)
 {
     return size == 4 ? o : 2 * pass + o % 2 + o / 2 * 4;
@@ -89,13 +89,14 @@ static inline int i8_grouped_output(int size, int pass, int o)
 
 /* The kernels of an instruction set that convolve an image in place. */
 typedef struct {
-    int depthwise_channels, depthwise_lines; /* channels of a call; lines that are interleaved together, 2 or 4 */
+    int depthwise_channels, depthwise_lines; /* maximum channels of a call; lines interleaved together, 2 or 4 */
     void (*depthwise)(const i8_depthwise_args *);
     void (*depthwise_strided)(const i8_depthwise_args *); /* or NULL */
-    int grouped_pixels, grouped_channels;                 /* outputs and channels of a call */
+    int grouped_pixels, grouped_channels;                 /* maximum outputs and channels of a call */
     void (*grouped)(const i8_grouped_args *);
     /* Widen the weights of one call to pairs of s16: grouped_channels columns of a panel, and `groups` groups of k. In
-     * dst, each group has its even channels before its odd channels. NULL if the kernel takes s8 weights. */
+     * dst, each group has its even channels before its odd channels. The pointer is NULL if the kernel takes s8
+     * weights. */
     void (*widen_grouped)(int8_t *restrict dst, const int8_t *restrict src, int64_t groups);
 } i8_convolution_kernels;
 

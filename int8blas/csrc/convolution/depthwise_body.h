@@ -4,8 +4,7 @@
  *
  * A lane has four bytes of a channel. Usually the bytes are one column of four lines of the window. The kernel
  * interleaves the columns of a stretch once, for all outputs whose windows contain them. With stride 2, few outputs
- * share a column. A lane then has four columns of one line, which the kernel interleaves in registers for each output.
- * */
+ * share a column, so a lane has four columns of one line, which the kernel interleaves in registers for each output. */
 #define I8_DEPTHWISE_CHANNELS (4 * I8_LANES)
 #define I8_DEPTHWISE_LINES 4
 #define I8_DEPTHWISE_STRIDED i8_depthwise_strided
@@ -105,7 +104,7 @@ static void i8_depthwise(const i8_depthwise_args *t)
         if (t->pixels < most)
             for (int pixel = 0; pixel < t->pixels; ++pixel)
                 i8_depthwise_pixels(t, s, line, pixel, 1);
-        else /* the last call overlaps the previous call */
+        else /* the last call recomputes some outputs */
             for (int x = 0; x < t->pixels; x += most)
                 i8_depthwise_pixels(t, s, line, x + most <= t->pixels ? x : t->pixels - most, most);
 }
@@ -205,7 +204,7 @@ static void i8_depthwise_strided(const i8_depthwise_args *t)
         {i8_depthwise_strided_words_flipped, i8_depthwise_strided_s8_flipped, i8_depthwise_strided_u8_flipped,
          i8_depthwise_strided_u8_only_flipped}};
     const int whole = i8_depthwise_whole(t), kind = i8_output_kind(t->output), flips = t->flip != I8_SHARED_FLIP;
-    /* Outputs whose next columns, 2 * pixel + 2 and 2 * pixel + 3, can be read in place. */
+    /* For outputs from `low` to `high`, the next columns, 2 * pixel + 2 and 2 * pixel + 3, can be read in place. */
     const int low = t->first > 2 ? (t->first - 1) / 2 : 0, high = whole > 3 ? (whole - 2) / 2 : 0;
     i8_depthwise_values *s = (i8_depthwise_values *)(void *)t->prepared;
     if (!t->again) {

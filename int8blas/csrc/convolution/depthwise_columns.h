@@ -5,7 +5,7 @@
 /* Return whether the channels fit half of the kernel's vectors. */
 I8_INLINE int i8_depthwise_few(const i8_depthwise_args *t) { return t->channels <= 2 * I8_LANES; }
 
-/* The offset of the weights of vector v in a group of 4 lines, if the channels are in order. */
+/* Return the offset of vector v's weights in a group of 4 lines, if the channels are in order. */
 #define I8_DEPTHWISE_FEW(v) ((v)*I8_LANES / I8_PANEL * t->panel_size + (v)*I8_LANES % I8_PANEL * 4)
 
 I8_INLINE int i8_depthwise_groups(const i8_depthwise_args *t)
@@ -13,8 +13,8 @@ I8_INLINE int i8_depthwise_groups(const i8_depthwise_args *t)
     return (t->lines + I8_DEPTHWISE_LINES - 1) / I8_DEPTHWISE_LINES;
 }
 
-/* Return the number of output lines that have their own copy of the weights. This call may have fewer lines, because
- * later calls with `again` may have more. */
+/* Return the number of output lines that have their own copy of the weights. `together` may be less than the number of
+ * copies in the first call, and greater in later calls with `again`. */
 I8_INLINE int i8_depthwise_repeats(const i8_depthwise_args *t) { return (int)(t->panel_size / t->weights_step); }
 
 /* Interleave the next columns of one group. The columns of line r begin at src[r], and are step[r] bytes apart. With

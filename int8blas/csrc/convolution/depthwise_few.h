@@ -1,7 +1,7 @@
 /* The depthwise kernels for at most 2 * I8_LANES channels, half of the maximum. The channels are in memory order, in
  * one or two vectors. The including file defines
  *
- *   i8_depthwise_few_sums(t, line, pixel, acc, pixels, vectors)   set acc[p][v] to the sums of successive outputs */
+ *   i8_depthwise_few_sums(t, line, pixel, acc, pixels, vectors)   to set acc[p][v] to sums of successive outputs */
 
 /* Compute `pixels` successive outputs. Apply the epilogue `o` and store whole vectors of C at c, or store sums in
  * t->dst if `o` is NULL. */
@@ -26,9 +26,9 @@ I8_INLINE int i8_depthwise_few_bytes(const i8_depthwise_args *t)
 
 /* Compute all outputs. The constant `outputs` is 1 if there is an epilogue. A local copy of the epilogue can stay in
  * registers, because stores to C cannot change the copy. If the channels do not fill the vectors, the last vector of a
- * pixel spills. With the constant `spills` it spills into the next pixels, which are stored later, and only the last
- * pixels of a line go to C through a buffer. With `gaps` other channels follow each pixel, and all pixels go to C
- * through the buffer. */
+ * pixel spills. With the constant `spills`, last vectors spill into the next pixels, which are stored later, and only
+ * the last pixels of a line go to C through a buffer. With `gaps` other channels follow each pixel, and all pixels go
+ * to C through the buffer. */
 I8_INLINE void i8_depthwise_few_of(const i8_depthwise_args *t, const int vectors, const int outputs, const int spills,
                                    const int gaps)
 {

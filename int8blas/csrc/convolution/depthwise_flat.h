@@ -1,13 +1,13 @@
 /* The depthwise kernel for few channels (depthwise_flat_args.h), for both kinds of multiply-adds. A lane has one
  * channel of one output. The dword of a lane has I8_DEPTHWISE_LINES lines of a column, as bytes or as pairs of s16.
  *
- * Lane i of vector v of a line has channel (v * I8_LANES + i) % channels. So the vectors of weights repeat after
- * `period` vectors. The kernel takes 4 vectors at a time, so `period` + 3 vectors are stored. */
+ * Lane i of vector v of a line has channel (v * I8_LANES + i) % channels. The vectors of weights repeat after `period`
+ * vectors. The kernel takes 4 vectors at a time, so `period` + 3 vectors are stored. */
 #include "convolution/depthwise_flat_args.h"
 
 typedef struct {
-    int period, groups; /* vectors until the weights repeat; number of groups of I8_DEPTHWISE_LINES lines */
-    ptrdiff_t vectors;  /* bytes of the weights of one tap and group */
+    int period, groups; /* vectors until the weights repeat; groups of I8_DEPTHWISE_LINES image lines */
+    ptrdiff_t vectors;  /* bytes of the weights for one tap and group */
     ptrdiff_t length;   /* bytes of an interleaved group */
 } i8_flat;
 
@@ -18,7 +18,7 @@ I8_INLINE void i8_flat_repeat(int32_t *x, int channels, int count)
         x[i] = x[i - channels];
 }
 
-/* Copy the weights of one tap and group. `src` has four lines of the first panel. */
+/* Copy the weights of one tap and group. `src` points to four lines of weights in the first panel. */
 I8_INLINE void i8_flat_copy_weights(int32_t *dst, const i8_depthwise_args *t, const int8_t *src, int half)
 {
     for (int c = 0; c < t->channels; ++c) {

@@ -1,6 +1,6 @@
 /* A call of the depthwise kernels for few channels: i8_depthwise_args whose `padding` is NULL. A line of the image is
- * one row of bytes, without gaps and with its padding. A line of sums has no gaps either. Vectors have neighbouring
- * pixels as well as channels, so vectors are full for any number of channels.
+ * one row of bytes, without gaps and with its padding. A line of sums has no gaps. Vectors have neighbouring pixels as
+ * well as channels, so vectors are full for any number of channels.
  *
  * The columns of a line are in `stride` runs, `end` bytes apart: run r has columns r, r + stride, ... Bytes are u8. The
  * sums of output line h begin at dst + h * i8_depthwise_flat_row(t). `output` is NULL. Kernels read whole vectors of a
@@ -22,15 +22,15 @@ static inline ptrdiff_t i8_depthwise_flat_place(const i8_depthwise_args *t, int 
     return column % t->stride * (ptrdiff_t)t->end + column / t->stride * (ptrdiff_t)t->channels;
 }
 
-/* Return the number of sums from one output line to the next. */
+/* Return the distance from one output line to the next, in sums. */
 static inline ptrdiff_t i8_depthwise_flat_row(const i8_depthwise_args *t)
 {
     return (t->pixels * t->channels + I8_MAX_DEPTHWISE - 1) / I8_MAX_DEPTHWISE * I8_MAX_DEPTHWISE;
 }
 
-/* Return the size of `prepared` in bytes: the start values, and the weights of each tap and group of two lines. Both
- * have one value for each lane of `period` vectors (see depthwise_flat.h) and of 4 more vectors. `lines` is a multiple
- * of 4. */
+/* Return the size of `prepared` in bytes: the start values, and the weights of each tap and group of two lines. The
+ * start values and each set of weights fill `period` vectors (see depthwise_flat.h) and 4 more vectors. `lines` is a
+ * multiple of 4. */
 static inline int64_t i8_depthwise_flat_prepared(int64_t channels, int64_t together, int64_t taps, int64_t lines)
 {
     const int64_t shared = channels & -channels, repeats = shared < 16 ? 16 / shared : 1;

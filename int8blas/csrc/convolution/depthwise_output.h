@@ -1,6 +1,6 @@
 /* The epilogue of the depthwise kernels that leave channels in the order of i8_interleave: unit u (128 bits) of vector
- * v has the channels from 16 * u + 4 * v on. Packing to bytes restores the order of the channels. So the values of the
- * epilogue are also stored in the order of i8_interleave. The including file defines I8_DEPTHWISE_CHANNELS and
+ * v has the channels from 16 * u + 4 * v on. The values of the epilogue are also stored in the order of i8_interleave.
+ * Packing to bytes restores the order of the channels. The including file defines I8_DEPTHWISE_CHANNELS and
  * I8_DEPTHWISE_PIXELS. */
 #include "core/copy_part.h"
 
@@ -74,8 +74,7 @@ static void i8_depthwise_order_values(const i8_depthwise_args *t, i8_depthwise_v
 }
 
 /* Apply the epilogue to the sums of `pixels` pixels and store bytes. Clipping before rounding is exact, because the
- * bounds are whole numbers. Without `shifts` the zero point is 0 and the result is u8. NaN becomes the lowest
- * number. */
+ * bounds are whole numbers. Without `shifts` the zero point is 0 and the result is u8. NaN becomes the lowest byte. */
 I8_INLINE void i8_depthwise_bytes(const i8_depthwise_values *s, char *c, ptrdiff_t c_row, const i8_vec *acc,
                                   const int pixels, int channels, const int is_signed, const int shifts)
 {
@@ -104,7 +103,7 @@ I8_INLINE void i8_depthwise_bytes(const i8_depthwise_values *s, char *c, ptrdiff
             int done = 0;
             i8_store(copy, bytes);
             if (channels > 32) {
-                /* Some CPUs store 64 bytes as two halves. A later load that needs both halves waits for both. */
+                /* Some CPUs store 64 bytes as two halves, and a later load that needs both halves waits for both. */
                 memcpy(to, copy, 32);
                 done = 32;
             }
@@ -113,7 +112,7 @@ I8_INLINE void i8_depthwise_bytes(const i8_depthwise_values *s, char *c, ptrdiff
     }
 }
 
-/* Restore the order of the sums, 4 vectors for each of `pixels` outputs. Then store them, or apply an epilogue that
+/* Restore the order of the sums, 4 vectors for each of `pixels` outputs. Then store the sums, or apply an epilogue that
  * gives s32 or f32. */
 static void i8_depthwise_words(const i8_depthwise_args *t, int line, int pixel, i8_vec *acc, int pixels)
 {

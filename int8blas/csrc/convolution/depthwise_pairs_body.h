@@ -1,12 +1,13 @@
 /* Depthwise convolution without VNNI (i8_depthwise_args). Each channel has its own filter.
  *
  * The kernel interleaves and widens two image lines, so that a dword has two lines of a channel. VPMADDWD and VPADDD
- * then add two lines to the sums of I8_LANES channels. A window may start at either line of a pair. If it starts at the
- * second line, its weights begin with a 0. All output lines of a call use the same interleaved columns. */
+ * then add two lines to the sums of I8_LANES channels. A window may start at either line of a pair. If a window starts
+ * at the second line, its weights begin with a 0. All output lines of a call use the same interleaved columns. */
 #define I8_DEPTHWISE_CHANNELS (4 * I8_LANES)
 #define I8_DEPTHWISE_LINES 2
 #define I8_DEPTHWISE_STRIDED NULL
-/* 12 accumulators, a weight and a product take 14 of 16 registers; with 32 registers, 16 accumulators fit. */
+/* 12 accumulators (3 pixels x 4 vectors), a weight and a product take 14 of 16 registers. With 32 registers, 16
+ * accumulators fit. */
 #if I8_LANES == 16
 #define I8_DEPTHWISE_PIXELS 4
 #else

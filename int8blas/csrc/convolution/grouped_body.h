@@ -1,13 +1,13 @@
 /* Convolution in groups of 4 or 8 channels (i8_grouped_args). convolution.c defines I8_STEP(acc, a, b). I8_STEP adds
- * dot products of 4 u8 and 4 s8 in every s32 lane (isa/shared_dots.h). With I8_PAIRED it multiplies pairs of s16
- * instead, from widened weights.
+ * dot products of 4 u8 and 4 s8 in every s32 lane (isa/shared_dots.h). With I8_PAIRED, I8_STEP multiplies pairs of s16,
+ * from widened weights.
  *
- * A lane has four neighbouring channels of one group, and the sum of one output of that group. So the kernel reads
- * channels in the order of memory, and multiplies no channel by a weight of 0. At the end it adds the lanes of a group,
- * and brings the sums into the order of the channels. A pass has four outputs. With 16 registers and I8_PAIRED, two
- * pixels take 15 registers: 8 accumulators, 4 registers for their bytes, and 1 each for weights, a product and a mask.
- * Kernels that keep no products in registers have room for three pixels (12 accumulators). With 32 registers there is
- * room for four pixels (16 accumulators). */
+ * A lane has four neighbouring channels of one group, and the sum of one output of that group. The kernel thus reads
+ * channels in the order of memory, and multiplies no channel by a weight of 0. At the end the kernel adds the lanes of
+ * a group, and brings the sums into the order of the channels. A pass has four outputs. With 16 registers and
+ * I8_PAIRED, two pixels take 15 registers: 8 accumulators, 4 registers for the pixels' bytes, and 1 each for weights, a
+ * product and a mask. Kernels that keep no products in registers have room for three pixels (12 accumulators). With 32
+ * registers there is room for four pixels (16 accumulators). */
 #if I8_PAIRED
 #define I8_HALVES 2
 #define I8_GROUPED_STEP (8 * I8_LANES) /* bytes of weights for a group of k */
@@ -150,7 +150,7 @@ I8_INLINE void i8_grouped_line(const i8_grouped_args *t, const int size)
     if (t->pixels < most)
         for (int pixel = 0; pixel < t->pixels; ++pixel)
             i8_grouped_pixels(t, starts, pixel, 1, size);
-    else /* the last call overlaps the previous call */
+    else /* the last call recomputes some outputs */
         for (int pixel = 0; pixel < t->pixels; pixel += most)
             i8_grouped_pixels(t, starts, pixel + most <= t->pixels ? pixel : t->pixels - most, most, size);
 }

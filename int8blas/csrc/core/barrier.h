@@ -1,6 +1,6 @@
 /* A barrier for threads of a parallel region that meet every few microseconds. Threads at a barrier of an OpenMP
  * runtime sleep after some milliseconds. If other processes compete for the cores, a sleeping thread wakes up only when
- * it gets a time slice. This barrier first spins as long as a step may take, and then yields between two checks. */
+ * it gets a time slice. This barrier first spins for the time of a step, and then yields the CPU between two checks. */
 #ifndef I8_BARRIER_H
 #define I8_BARRIER_H
 
@@ -23,7 +23,8 @@ static inline void i8_wait(i8_barrier *b, int threads)
 #else
 #include <sched.h>
 
-/* The number of checks before a thread yields. PAUSE takes 40 to 140 cycles, so the checks take about 50 to 200 us. */
+/* The number of checks before a thread yields. PAUSE takes 40 to 140 cycles, so all checks together take about 50 to
+ * 200 us. */
 enum { I8_SPINS = 1 << 12 };
 
 /* Wait until all `threads` threads of the region have arrived. Every thread then sees all earlier writes of all

@@ -1,6 +1,7 @@
 /* CRC-32 by carry-less multiplication. The bytes are a polynomial over GF(2). Multiplying a part of the polynomial by
  * x**n, modulo the polynomial of CRC-32, moves the part n bits towards the end. Each iteration of the loop moves four
- * vectors by 64 bytes, and adds the next 64 bytes. Then the loop's four vectors are moved to one vector. */
+ * vectors by 64 bytes, and adds the next 64 bytes. After the loop, each vector is moved by 16 bytes and added to the
+ * next vector. */
 #include "core/checksum.h"
 
 #include <string.h>
@@ -10,12 +11,12 @@
 #if defined(I8_X86_64) && defined(__GNUC__)
 #include <immintrin.h>
 I8_TARGET_BEGIN("sse2,pclmul")
-/* The factors for a vector that moves by n bits: x**(n + 32) for its first half, and x**(n - 32) for its last half. A
- * factor has 33 bits in the order of CRC-32, with the highest power first. */
+/* To move a vector by n bits, multiply its first half by x**(n + 32), and its last half by x**(n - 32). A factor has 33
+ * bits in the order of CRC-32, with the highest power first. */
 #define I8_BY_64_BYTES _mm_set_epi64x(0x1c6e41596, 0x154442bd4)
 #define I8_BY_16_BYTES _mm_set_epi64x(0x0ccaa009e, 0x1751997d0)
 
-/* Move x by the number of bits to which the factors belong, and add y. Additions are XORs. */
+/* Move x by the bits that the factors stand for, and add y. Additions are XORs. */
 I8_INLINE __m128i move(__m128i x, __m128i factors, __m128i y)
 {
     const __m128i first = _mm_clmulepi64_si128(x, factors, 0x00), last = _mm_clmulepi64_si128(x, factors, 0x11);

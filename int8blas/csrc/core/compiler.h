@@ -22,7 +22,7 @@
 #endif
 
 #if defined(_MSC_VER) && !defined(__clang__)
-#pragma fp_contract(off) /* setup.py passes -ffp-contract=off to other compilers */
+#pragma fp_contract(off) /* setup.py passes -ffp-contract=off to GCC and Clang */
 #define I8_INLINE static __forceinline
 #define I8_NOINLINE static __declspec(noinline)
 #define I8_THREAD_LOCAL __declspec(thread)
@@ -51,7 +51,8 @@
 #endif
 #endif
 
-/* Keep a vector in a register, without an instruction. Otherwise GCC would copy the register between accumulations. */
+/* Keep a vector in a register, without an instruction. Without I8_PIN, GCC would copy the register between
+ * accumulations. */
 #if defined(__GNUC__) && defined(I8_X86_64)
 #define I8_PIN(x) __asm__("" : "+v"(x))
 #elif defined(I8_AARCH64)
@@ -67,15 +68,15 @@
 #define I8_HIDE(pointer) (void)(pointer)
 #endif
 
-/* Put an array into memory, without an instruction. Otherwise GCC would keep the array in registers that other values
- * need more. */
+/* Put an array into memory, without an instruction. Without I8_IN_MEMORY, GCC would keep the array in registers that
+ * other values need more. */
 #if defined(__GNUC__)
 #define I8_IN_MEMORY(x) __asm__ volatile("" : : "r"(x) : "memory")
 #else
 #define I8_IN_MEMORY(x) (void)(x)
 #endif
 
-/* Set a flag. Other threads may set it at the same time. */
+/* Set a flag that other threads may set at the same time. */
 #if defined(__GNUC__)
 #define I8_SET_FLAG(p) __atomic_store_n(p, 1, __ATOMIC_RELAXED)
 #else
@@ -90,11 +91,11 @@ static inline void i8_finish_streams(void)
 #endif
 }
 
-/* A loop with a constant bound, at most 16, that is unrolled completely. */
+/* Unroll a loop completely. The bound of the loop is constant, and at most 16. */
 #define I8_FOR(i, n) I8_UNROLL for (int i = 0; i < (n); ++i)
 
-/* I8_TARGET_BEGIN("avx2") ... I8_TARGET_END encloses every function of a kernel file, and inline functions too: an
- * always_inline function can only be inlined into a function with the same target. */
+/* I8_TARGET_BEGIN("avx2") ... I8_TARGET_END encloses every function of a kernel file. Inline functions need the target
+ * too, because an always_inline function can only be inlined into a function with the same target. */
 #if defined(__clang__)
 #define I8_TARGET_BEGIN(isa) I8_PRAGMA(clang attribute push(__attribute__((target(isa))), apply_to = function))
 #define I8_TARGET_END I8_PRAGMA(clang attribute pop)

@@ -5,7 +5,7 @@
 
 #include "core/compiler.h"
 
-/* Copy the first and the last `block` of `bytes` bytes. The two blocks may overlap. */
+/* Of `bytes` bytes, copy the first `block` and the last `block` bytes. The two blocks may overlap. */
 I8_INLINE void i8_copy_ends(char *to, const char *from, int bytes, const int block)
 {
     memcpy(to, from, (size_t)block);

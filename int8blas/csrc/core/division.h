@@ -37,8 +37,8 @@ I8_INLINE int64_t i8_leading_share(int64_t total, int64_t part, int64_t parts)
     return total / parts * part + (part < larger ? part : larger);
 }
 
-/* Return the number of successive parts of equal size from `part` on, if i8_leading_share splits `total`. Set *first to
- * the first unit of `part`, and *size to its size. */
+/* Return how many parts of i8_leading_share, from `part` on, have equal sizes. Set *first to the first unit of `part`,
+ * and *size to the number of its units. */
 I8_INLINE int64_t i8_equal_parts(int64_t total, int64_t part, int64_t parts, int64_t *first, int *size)
 {
     const int64_t larger = total % parts;

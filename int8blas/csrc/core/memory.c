@@ -21,9 +21,9 @@
 #endif
 
 /* ALIGNMENT is the size of a cache line. i8_release keeps up to SLOTS blocks of at most KEPT_BYTES for later calls. A
- * thread keeps up to HELD blocks in an arena scope. Blocks of HUGE_BYTES or more request huge pages; NumPy has this
- * limit too. i8_keep keeps up to ARRAY_SLOTS blocks of ARRAY_BYTES or more for arrays, because malloc() itself keeps
- * only smaller blocks. */
+ * thread keeps up to HELD blocks in an arena scope. Blocks of HUGE_BYTES or more request huge pages. NumPy has the same
+ * limit for huge pages. i8_keep keeps up to ARRAY_SLOTS blocks of ARRAY_BYTES or more for arrays. malloc() itself keeps
+ * smaller blocks. */
 enum {
     ALIGNMENT = 64,
     SLOTS = 4,
@@ -42,8 +42,8 @@ typedef struct {
 
 static block *slots[SLOTS], *array_slots[ARRAY_SLOTS];
 
-/* The state of a thread: its number, which is 0 until the thread needs a number; the number of its open arena scopes;
- * and the blocks that it released in these scopes, in order of release. */
+/* The state of a thread: its number (0 until the thread first needs one), the number of its open arena scopes, and the
+ * blocks that it released in these scopes, in order of release. */
 static THREAD_LOCAL struct {
     unsigned number;
     int scopes, count;
@@ -52,8 +52,8 @@ static THREAD_LOCAL struct {
 
 static block *header(void *memory) { return (block *)memory - 1; }
 
-/* Return slot i, counted from the slot of the thread. A thread searches from its own slot on, because the block in this
- * slot is in its caches. */
+/* Return slot i, counted from the slot of the thread. A thread searches its own slot first, because the block in this
+ * slot is in the caches of the thread's core. */
 static block **slot(int i)
 {
     static unsigned threads;
@@ -143,8 +143,8 @@ void i8_close_arena(void)
 {
     if (--own.scopes > 0)
         return;
-    /* Release the blocks in the order of calls without an arena scope, so that the next call first finds the block that
-     * was released last. */
+    /* Release the blocks in the order in which the thread released them, so that the next call first finds the block
+     * that was released last. */
     while (own.count)
         i8_release(take_held(0) + 1);
 }
@@ -180,7 +180,7 @@ void i8_release(void *memory)
     if (!memory)
         return;
     block *rest = header(memory);
-#ifndef __SANITIZE_ADDRESS__ /* the sanitizer finds more errors if every block comes from malloc */
+#ifndef __SANITIZE_ADDRESS__ /* AddressSanitizer finds more errors if every block comes from malloc */
     if (own.scopes)
         rest = put_held(rest);
     for (int i = 0; rest && rest->size <= KEPT_BYTES && i < SLOTS; ++i)

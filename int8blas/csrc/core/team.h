@@ -1,13 +1,14 @@
 /* Find the number of threads that a parallel region of the calling thread can have. OpenMP runtimes end the process if
  * they cannot create a thread because of the limit of a cgroup (pids.max), of a user (RLIMIT_NPROC) or of the address
- * space (RLIMIT_AS). So a trial creates and joins test threads before the first region of each larger size. The test
- * threads have stacks of the runtime's size, and their number is at most the cgroup's limit. The runtime then creates
- * no more threads than the trial could create. The trial is skipped if the process has run this many threads before.
+ * space (RLIMIT_AS). Before the first region of each larger size, a trial therefore creates and joins test threads. The
+ * stacks of test threads are as large as the stacks of the runtime's threads, and the number of test threads is at most
+ * the cgroup's limit. The runtime then creates no more threads than the trial could create. The trial is skipped if the
+ * process has run this many threads before.
  *
  * For a smaller region the runtime ends threads, and for the next larger region it creates new threads. The system may
- * still count the ending threads. So the trial needs room for the ending threads and the new threads. Without this
- * room, a region requests no fewer threads than the previous region, and the additional threads have no work (see
- * threads.pyx). No region waits for ending threads. */
+ * still count the ending threads, so the trial needs room for the ending threads and the new threads. If the system has
+ * no room for both, a region requests at least as many threads as the previous region, and the additional threads have
+ * no work (see threads.pyx). No region waits for ending threads. */
 #ifndef I8_TEAM_H
 #define I8_TEAM_H
 
@@ -23,15 +24,15 @@ enum { I8_MOST_THREADS = 1024 };
 /* The state of a thread that starts regions. */
 typedef struct {
     int limit;  /* limit that num_threads has set; 0: no limit */
-    int tried;  /* threads of the largest region so far, or of the largest successful trial */
+    int tried;  /* maximum number of threads of a region or a successful trial so far */
     int last;   /* threads of the last region, including threads without work */
     int most;   /* maximum number of threads that a trial could create; 0: unknown */
     int used;   /* threads of the last region after the last reset, for INT8BLAS_VERBOSE */
-    double alone_until; /* run no regions before this time (see threads.pyx); 0: no pause */
-    double alone;       /* length of this pause, in seconds */
+    double alone_until; /* time before which no region runs (see threads.pyx); 0: no pause */
+    double alone;       /* length of the pause before alone_until, in seconds */
 } i8_team;
 
-/* Integers that any thread sets and reads without a lock. */
+/* Read or set an integer that other threads use at the same time, without a lock. */
 #if defined(_MSC_VER) && !defined(__clang__)
 #define I8_LOAD(x) (*(volatile int *)&(x))
 #define I8_STORE(x, value) (*(volatile int *)&(x) = (value))
@@ -64,12 +65,13 @@ enum {
     I8_TRIED_THREADS = 2 * I8_MOST_THREADS,
     /* Bytes of address space that a trial reserves for allocations of the threads and the runtime. */
     I8_TEAM_MARGIN = 16 << 20,
-    /* The maximum number of checks whether the system still counts a joined thread. The system counts the thread for
-     * some microseconds, or longer if another process occupies the CPU. */
+    /* The maximum number of times to check whether the system still counts a joined thread. The system counts the
+     * thread for some microseconds, or longer if another process occupies the CPU. */
     I8_TEAM_LOOKS = 10000
 };
 
-/* Return the number in a file of a cgroup: INT_MAX for "max" and for larger numbers, -1 if the file does not exist. */
+/* Return the number in a file of a cgroup, INT_MAX for "max" and for larger numbers, or -1 if the file does not
+ * exist. */
 static int i8_pids_number(const char *folder, const char *name)
 {
     char path[PATH_MAX], text[32] = "";
@@ -147,10 +149,10 @@ static int i8_cgroup_room(const char *list, const char *root)
     return room;
 }
 
-/* New threads of a trial wait for this signal. */
+/* New threads of a trial wait until the trial unlocks this mutex. */
 static pthread_mutex_t i8_team_gate = PTHREAD_MUTEX_INITIALIZER;
-/* A thread holds this lock during a trial and until the runtime has created the threads. Without the lock, the trials
- * of two threads would both count on the same room. */
+/* A thread holds i8_team_lock during a trial and until the runtime has created the threads. Without the lock, the
+ * trials of two threads could both count the same free places. */
 static pthread_mutex_t i8_team_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void *i8_wait_at_gate(void *id)
@@ -211,7 +213,7 @@ static void i8_start_team(int threads)
 /* The sum of `tried - 1` over all living threads, and the largest such sum so far. The lock protects both. */
 static int i8_teams_now, i8_teams_ever;
 static pthread_key_t i8_team_end;
-static int i8_has_team_end; /* 0 if creating the key failed; trials then run more often than needed */
+static int i8_has_team_end; /* 0 if pthread_key_create failed; then trials run more often than needed */
 static pthread_once_t i8_team_once = PTHREAD_ONCE_INIT;
 
 /* Subtract the threads of a team from the sum when the thread that owns the team ends. `others` is the number of other
@@ -236,8 +238,8 @@ static int i8_allowed_threads(int count)
     return i8_try_threads(count < most ? count : most);
 }
 
-/* Return the number of threads, at most `wanted`, of a region after a region of `last` threads, while `others` threads
- * of all teams end. The runtime has created these threads on return. */
+/* Return the number of threads, at most `wanted`, of a region that follows a region of `last` threads, while `others`
+ * threads of all teams end. On return, the runtime has created the threads of the region. */
 static int i8_tried_team(int wanted, int last, int others)
 {
     const int more = wanted - last;

@@ -1,7 +1,7 @@
 /* Turns of threads that run networks at the same time. Between two kernels a thread needs Python's lock (the GIL) for a
- * few microseconds. A thread that sleeps until the lock is free wakes up 5 to 50 us later. Two threads that release the
- * lock for each kernel would then be slower than one thread. So a thread spins until it has the turn, and then takes
- * the lock. */
+ * few microseconds. A thread that sleeps until the lock is free wakes up 5 to 50 us later. Two threads that sleep after
+ * each kernel would be slower than one thread. A thread therefore spins until it has the turn, and then takes the
+ * lock. */
 #ifndef I8_TURNS_H
 #define I8_TURNS_H
 
@@ -27,8 +27,8 @@ static int i8_runs;                    /* number of threads that have a run */
 static I8_THREAD_LOCAL int i8_in_runs; /* number of nested runs of this thread */
 static const int *i8_turn;             /* &i8_in_runs of the thread that has the turn, or NULL */
 
-/* Return whether this thread and another thread each have a run. Reading the thread-local variable takes several times
- * as long as reading a shared variable, so the functions read it last. */
+/* Return whether this thread and another thread each have a run. Functions read the thread-local variable last, because
+ * reading it takes several times as long as reading a shared variable. */
 static inline int i8_shares(void) { return __atomic_load_n(&i8_runs, __ATOMIC_RELAXED) > 1 && i8_in_runs; }
 
 /* Return this thread's share of the CPUs: all CPUs if the thread has no run. */

@@ -19,7 +19,7 @@ typedef struct {
     ptrdiff_t step;
 } i8_column_values;
 
-/* Element types of the quantized primitives, integers first. Only results of products can be s64. */
+/* Element types of the quantized primitives, integers first. Only products have s64 results. */
 enum { I8_TYPE_U8, I8_TYPE_S8, I8_TYPE_S32, I8_TYPE_F32, I8_TYPE_F16, I8_TYPE_BF16, I8_TYPES, I8_TYPE_S64 = I8_TYPES };
 
 /* Return the bytes of an element. */

@@ -21,7 +21,7 @@
 
 #if I8_LANES == 16
 I8_TARGET_END
-/* VBMI looks up bytes in a table of 128 bytes. Ice Lake, Zen 4 and later CPUs have it. */
+/* VBMI looks up bytes in a table of 128 bytes. Ice Lake, Zen 4 and later CPUs have VBMI. */
 I8_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi")
 static void i8_lookup_vbmi(uint8_t *out, const uint8_t *x, int64_t n, const uint8_t *table)
 {

@@ -22,10 +22,10 @@
  *
  * If there is a summand `plus`, src stands for src + plus. src has no zero point, because a zero point would not change
  * the results.
- * A row has I8_PARTS partial sums: element j is added to partial sum j % I8_PARTS, in order. Then the second half of
- * the partial sums is added to the first half, until one sum is left.
+ * A row has I8_PARTS partial sums: element j is added to partial sum j % I8_PARTS, in order. The second half of the
+ * partial sums is then added to the first half, repeatedly, until one sum is left.
  *
- * The workspace has the rows as f32. The steps of a row (a sum, a division, another sum) depend on each other. So the
+ * The workspace has the rows as f32. The steps of a row (a sum, a division, another sum) depend on each other, so the
  * kernels compute each step for several rows before the next step. The last chunk of a row ends with the row, so it
  * overlaps the previous chunk, and some elements are stored twice. Sums take whole chunks, with neutral elements after
  * the last element. */
@@ -38,7 +38,7 @@ I8_INLINE int64_t i8_next_chunk(int64_t i, int64_t n)
 }
 #define I8_FOR_CHUNKS(i, n) for (int64_t i = 0; i < (n); i = i8_next_chunk(i, n))
 
-/* i8_whole returns the elements of a row, at least one chunk; i8_chunks rounds them up to whole chunks. */
+/* i8_whole returns n, but at least one chunk. i8_chunks rounds n up to whole chunks. */
 I8_INLINE int64_t i8_whole(int64_t n) { return n < I8_CHUNK ? I8_CHUNK : n; }
 I8_INLINE int64_t i8_chunks(int64_t n) { return (n + I8_CHUNK - 1) / I8_CHUNK * I8_CHUNK; }
 
@@ -115,7 +115,8 @@ I8_NOINLINE float i8_squares_of_row(const float *x, int64_t n, float mean)
     return i8_fold(sums);
 }
 
-/* Return the largest |x| of a row and of the elements after it. Infinity and NaN count as larger than all numbers. */
+/* Return the largest |x| of a row and of the elements that fill its last chunk. Infinity and NaN count as larger than
+ * all numbers. */
 I8_NOINLINE float i8_largest_of_row(const float *x, int64_t n)
 {
     float lanes[I8_CHUNK], largest = 0;
@@ -258,7 +259,7 @@ I8_INLINE void i8_exponential_chunks(float *e, i8_floats *sums, i8_floats *t, co
     }
 }
 
-/* Compute `chunks` chunks of a row of f32, from element i on: `count` chunks, then the next `count` chunks. */
+/* Compute `chunks` chunks of a row of f32, from element i on, `count` chunks at a time. */
 I8_INLINE void i8_exponentials_at(const i8_softmax_row *r, int64_t i, float *e, i8_floats *sums, int log,
                                   const int chunks, const int count)
 {
@@ -297,7 +298,7 @@ I8_NOINLINE float i8_exponentials(const i8_softmax_row *r, float *e, float *last
     return i8_fold(rest);
 }
 
-/* Set x = exp(x) for n contiguous elements of short rows, a multiple of I8_CHUNK. */
+/* Set x = exp(x) for n contiguous elements of short rows. n is a multiple of I8_CHUNK. */
 I8_NOINLINE void i8_exponentials_of_rows(float *x, int64_t n)
 {
     i8_floats y[I8_TOGETHER];
@@ -390,7 +391,7 @@ I8_INLINE void i8_store_layer_norm(const i8_normalize_args *a, char *dst, const 
     }
 }
 
-/* One loop for each type of the destination. */
+/* Define one loop for each type of the destination. */
 #define I8_BY_DST_TYPE(function, ...)                                                                                  \
     switch (a->dst_type) {                                                                                             \
     case I8_TYPE_U8: function(__VA_ARGS__, I8_TYPE_U8); break;                                                         \
@@ -414,8 +415,8 @@ I8_INLINE int i8_rows_from(const i8_normalize_args *a, int64_t row, int64_t most
 }
 
 /* Begin a row: find its largest element. Store t of the last chunk, or of all chunks, in the workspace. The pass of
- * exponentials reads f32, so it reads other sources as t from the workspace, where (t + -0.0) * 1.0 leaves every number
- * unchanged. */
+ * exponentials reads f32. If src has another type, the pass reads t from the workspace, with shift -0.0 and scale 1.0,
+ * which leave every number unchanged. */
 I8_INLINE void i8_start_row(const i8_normalize_args *a, i8_softmax_row *r, float *t, int64_t row, int all)
 {
     *r = (i8_softmax_row){a->src + row * a->src_row, i8_plus_of(a, row), a->n, 0, 0, a->scale};
@@ -449,7 +450,7 @@ I8_NOINLINE void i8_softmax_short(const i8_normalize_args *a)
     }
 }
 
-/* A longer row begins before the previous row is finished, so that no step waits for the step before it. If dst is f32,
+/* A longer row begins before the previous row is finished, so that the CPU always has independent steps. If dst is f32,
  * a row's exponentials are stored in dst, where the last step scales them. */
 static void i8_softmax(const i8_normalize_args *a)
 {
@@ -482,8 +483,8 @@ I8_INLINE void i8_exponents_across(float *x, int64_t n, int64_t room, float scal
                                                     i8_floats_set(scale)));
 }
 
-/* Return the sums of a chunk of columns, in the order of i8_sum_row. A column of less than I8_PARTS elements has fewer
- * partial sums; i8_sum_row adds zeros instead. */
+/* Return the sums of a chunk of columns, in the order of i8_sum_row. If a column has less than I8_PARTS elements, it
+ * has fewer partial sums than a row, to whose sums i8_sum_row adds zeros. */
 I8_INLINE i8_floats i8_sum_across(const float *x, int64_t n, int64_t room)
 {
     float sums[I8_PARTS * I8_CHUNK];

@@ -2,15 +2,16 @@
  * every run r, the window begins at src + r * src_step + j. The window has a.counts elements x, a.strides apart:
  *
  *   maximum   out[r, j] = max(x)
- *   average   out[r, j] = rne(f32(sum(x)) / divisor[r, j])       f32: the quotient; s32: the sum
+ *   average   out[r, j] = rne(f32(sum(x)) / divisor[r, j])       f32: the quotient; s32: the sum.
  *
- * elementwise.h describes the arguments (i8_pool_args). One vector of results, or I8_POOL_VECTORS vectors, stay in
- * registers over the whole window. The vectors are contiguous, or have one offset in I8_POOL_VECTORS runs.
- */
+ * The arguments (i8_pool_args) are described in elementwise.h. One vector of results, or I8_POOL_VECTORS vectors, stay
+ * in registers over the whole window. The vectors of results are contiguous, or have the same offset j in successive
+ * runs. */
 #include <math.h>
 #include <string.h>
 
-/* Loops over the lines of a window along w, and over the elements of a window, with their addresses. */
+/* Loop over the lines of a window, which extend along w, or over the elements of a window. Return the address of a line
+ * or an element. */
 #define I8_FOR_LINES(a)                                                                                                \
     for (int64_t d = 0; d < (a)->counts[0]; ++d)                                                                       \
         for (int64_t h = 0; h < (a)->counts[1]; ++h)
@@ -26,8 +27,8 @@
 #define I8_WORDS (2 * I8_LANES) /* 16-bit elements of a vector */
 #define I8_POOL_VECTORS 4
 
-/* The number of columns in I8_POOL_VECTORS windows of `width` elements along w, `stride` elements apart. The kernel
- * reads each column once. */
+/* Return the number of columns in I8_POOL_VECTORS windows of `width` elements along w, `stride` elements apart. The
+ * kernel reads each column once. */
 #define I8_COLUMNS(width, stride) ((I8_POOL_VECTORS - 1) * (stride) + (width))
 #define I8_POOL_COLUMNS 9
 
@@ -71,7 +72,7 @@ I8_INLINE i8_vec i8_load_words(const uint8_t *x, const int is_signed)
     return is_signed ? i8_words_s8(x) : i8_words_u8(x);
 }
 
-/* Widen a vector of words, and add it to `sums` in order. If `first`, store it in `sums` instead. */
+/* Widen a vector of words, and add it to `sums` in order. If `first`, overwrite `sums`. */
 I8_INLINE void i8_add_words(int32_t *sums, i8_vec words, const int is_signed, int first)
 {
     I8_FOR(half, 2) {
@@ -188,8 +189,9 @@ I8_AVERAGE(s8, 1)
 #undef I8_AVERAGE
 
 /* Compute all vectors of all runs. The last vector of a run ends with the run, and may overlap the previous vector. The
- * last group of runs ends with the last run. If `stride` is not 0, the windows of successive runs share columns.
- * Otherwise I8_POOL_VECTORS contiguous vectors of a run are computed together, and its last vectors one by one. */
+ * last group of runs ends with the last run. If `stride` is not 0, the windows of successive runs share columns. If
+ * `stride` is 0, I8_POOL_VECTORS contiguous vectors of a run are computed together. The last vectors of a run are
+ * computed with the last vectors of other runs. */
 #define I8_POOL_KERNEL(operation, t, vector)                                                                           \
     I8_INLINE void i8_##operation##_runs_##t(const i8_pool_args *a, const int width, const int stride)                 \
     {                                                                                                                  \

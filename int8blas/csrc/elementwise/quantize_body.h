@@ -42,21 +42,21 @@ I8_INLINE float i8_reciprocal(float scale)
 #ifdef I8_MARKS_OVERFLOW
 /* Return f32(x / scale) without the divider, from the reciprocal r = f32(1 / scale). With q = f32(x * r):
  *
- *     f32(q + f32(x - q * scale) * r) = f32(x / scale)
+ *     f32(q + f32(x - q * scale) * r) = f32(x / scale).
  *
  * Proof for 1 <= x, scale < 2. One ulp is the distance of f32 numbers near x / scale: 2**-24 if x < scale, else 2**-23.
  * The second step multiplies the error of q by r * scale - 1, at most s = scale * 2**-25, and the rounding of x - q *
  * scale adds at most 2**-23 ulps. The result can only be wrong if x / scale lies next to the middle m of two f32
  * numbers, t ulps from m, and t is at most the error of the sum, less than 2**-22. Since |r - 1 / scale| <= 2**-25, the
- * error of q is at most 1/2 + x / 2 ulps. So q is one of the two numbers next to m. (q can only be further from m if
- * x > 2 - 2**-21. But then x / scale, with scale > x, lies next to a multiple of 2**-24, not to a middle.) Then
- * x - q * scale is exact, and the error of the sum is at most (1/2 + t) * s, so t <= s * (1/2 + 2**-25). But x - m *
- * scale is not 0, and is a multiple of 2**-24 ulps, so t >= 2**-24 / scale. This lower bound is more than the upper
- * bound for scale <= 2 - 2**-23.
+ * error of q is at most 1/2 + x / 2 ulps. Therefore q is one of the two numbers next to m. (q can only be further from
+ * m if x > 2 - 2**-21. But then x / scale, with scale > x, lies next to a multiple of 2**-24, not to a middle.) With
+ * such a q, x - q * scale is exact, and the error of the sum is at most (1/2 + t) * s, so t <= s * (1/2 + 2**-25). But
+ * x - m * scale is not 0, and is a multiple of 2**-24 ulps, so t >= 2**-24 / scale. For scale <= 2 - 2**-23 the lower
+ * bound of t exceeds the upper bound, so the result is never wrong.
  *
- * Reciprocals are NaN for scales above I8_FAR_SCALE or below its inverse. For other scales, and quotients of at least
- * 2**-26, x - q * scale is a multiple of 2**-132, so nothing underflows. Smaller quotients stay below 2**-25, and do
- * not change a rounded sum. */
+ * Reciprocals are NaN for scales above I8_FAR_SCALE or below its inverse. For scales between these bounds, and
+ * quotients of at least 2**-26, x - q * scale is a multiple of 2**-132, so nothing underflows. Smaller quotients stay
+ * below 2**-25, and do not change a rounded sum. */
 I8_INLINE i8_f32 i8_quotient(i8_f32 x, i8_f32 scale, i8_f32 reciprocal)
 {
     const i8_f32 q = i8_mul_f32(x, reciprocal);
@@ -71,7 +71,7 @@ I8_INLINE int i8_block(char *out, const char *x, const char *scale, const char *
     I8_FOR(k, 4) {
         const int at = 4 * I8_LANES * k, own = each ? at : 0;
         i8_f32 w = i8_load_f32(x + at);
-        I8_PIN(w); /* otherwise GCC would load x twice */
+        I8_PIN(w); /* without I8_PIN, GCC would load x twice */
         const i8_f32 f = i8_load_f32(scale + own);
         const i8_f32 q = each ? i8_div_f32(w, f) : i8_quotient(w, f, i8_load_f32(reciprocal));
         z[k] = i8_load(zero_point + own);
@@ -170,7 +170,7 @@ I8_INLINE int32_t i8_round_between(float y, const float low, const float high)
     return (int32_t)rintf(y);
 }
 
-/* f32 cannot represent INT32_MAX. The conversion of numbers from 2**31 on overflows, so their results are replaced. */
+/* f32 cannot represent INT32_MAX. Converting a number of 2**31 or more overflows, so its result is replaced. */
 I8_INLINE int32_t i8_round_to_s32(float y)
 {
     const float r = rintf(y > -0x1p31f ? y : -0x1p31f);
@@ -197,7 +197,7 @@ I8_INLINE int32_t i8_add_rounded(float q, int32_t zero_point)
 #define I8_SATURATE_u8(y) ((y) < 0 ? 0 : (y) > 255 ? 255 : (y))
 #define I8_SATURATE_s8(y) ((y) < -128 ? -128 : (y) > 127 ? 127 : (y))
 #define I8_SATURATE_s32(y) (y)
-/* f32(x - zero_point): s32 differences have 33 bits, which fit f64. */
+/* Return f32(x - zero_point). Differences of s32 have 33 bits, which fit f64. */
 #define I8_DIFFERENCE_u8(x, zero_point) ((float)((x) - (zero_point)))
 #define I8_DIFFERENCE_s8(x, zero_point) ((float)((x) - (zero_point)))
 #define I8_DIFFERENCE_s32(x, zero_point) ((float)((double)(x) - (double)(zero_point)))
@@ -240,8 +240,9 @@ I8_CHUNK_FNS(s32, int32_t)
 
 /* -------------------------------------------------------------------------------------------------- the kernels --- */
 
-/* Lane l of a vector that begins with the element `phase` of a value takes value (phase + l) / same. Products with the
- * rounded reciprocals give exact quotients, because (phase + l) * same is less than 2**15, and i is less than 2**16. */
+/* Each value fills `same` elements. If a vector begins at element `phase` of a value, its lane l takes the value (phase
+ * + l) / same values further on. Multiplying by the rounded reciprocals gives exact quotients, because (phase + l) *
+ * same is less than 2**15, and i is less than 2**16. */
 static void i8_spread(int32_t *out, const int32_t *values, int64_t count, int64_t same, int64_t start, int64_t n)
 {
     int64_t i = 0, first = start % same;
@@ -310,12 +311,13 @@ I8_INLINE void i8_run_of(const i8_elements_args *e, i8_chunk_fn chunk, i8_block_
 {
     const char *x = e->x;
     char *out = e->out;
-    /* `step`: bytes from the parameters of an element to the parameters of the next element. */
+    /* `step` is the number of bytes from the parameters of an element to the parameters of the next element. */
     const int64_t n = e->n, step = each ? 4 : 0;
     const int stream = I8_STREAMS && out_size == 4 && e->stream && (uintptr_t)out % 4 == 0;
     int64_t i = 0;
-    /* Kernels read a chunk of each parameter. If a parameter has one value, repeat the value in a buffer. The compiler
-     * then keeps the values in registers. A block function takes a reciprocal instead of the exponent. */
+    /* Kernels read a chunk of each parameter. If a parameter has one value, repeat the value in a buffer, so that the
+     * compiler keeps the values in registers. A block function takes the reciprocal of the scale in place of the
+     * exponent. */
     char same[3][4 * I8_CHUNK];
     const char *p[3];
     float scale = 1;
@@ -343,8 +345,7 @@ I8_INLINE void i8_run_of(const i8_elements_args *e, i8_chunk_fn chunk, i8_block_
 #else
     (void)stream;
 #endif
-    /* Numbers that a block cannot compute often have such neighbours, so the next blocks, up to `far`, are not tried.
-     */
+    /* Numbers that a block cannot compute often come together, so the blocks before `far` are not tried. */
     for (int64_t far = 0; block && i + I8_BLOCK <= n; i += I8_BLOCK) {
         const int64_t at = i * step;
         if (i >= far && block(out + i * out_size, x + i * x_size, p[0] + at, p[1] + at, p[2] + at, each))

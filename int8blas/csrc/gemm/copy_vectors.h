@@ -1,6 +1,6 @@
 /* Copy vectors that are interleaved in memory to contiguous vectors, for the kernels of long K. The driver includes
- * this header, so the code uses only instructions that all CPUs have. Interleaving units (units.h) is as fast as
- * memory. */
+ * this header, so the code uses only instructions that all CPUs have. Interleaving units of 128 bits (units.h) is as
+ * fast as reading memory. */
 #ifndef I8_COPY_VECTORS_H
 #define I8_COPY_VECTORS_H
 
@@ -28,7 +28,7 @@ I8_INLINE void i8_load_lines(i8_unit *v, const uint8_t *src, ptrdiff_t step, con
 }
 
 /* Separate 16 k of up to `width` vectors. Number the bytes of all registers: byte k * width + vector. Interleaving the
- * registers rotates the bits of this number left by one. After four rotations k has the lowest bits. */
+ * registers rotates the bits of each byte's number left by one. After four rotations k has the lowest bits. */
 I8_INLINE void i8_set_16_apart(uint8_t *dst, ptrdiff_t dst_vector, int count, const uint8_t *src, ptrdiff_t step,
                                const int width)
 {

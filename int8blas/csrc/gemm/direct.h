@@ -1,6 +1,6 @@
 /* Products of wide elements that are too small, or too narrow, for packing. The functions read the operands in place.
- * The driver includes this header, so the code uses only instructions that all CPUs have. One multiplication a cycle is
- * as fast as memory. */
+ * The driver includes this header, so the code uses only instructions that all CPUs have. One multiplication a cycle
+ * keeps up with memory. */
 #ifndef I8_DIRECT_H
 #define I8_DIRECT_H
 
@@ -58,8 +58,8 @@ I8_DIRECT(s32, int32_t)
 I8_DIRECT(u32, uint32_t)
 I8_DIRECT(s64, int64_t)
 
-/* C[i, j] = sum over k of A[i, k] * B[k, j], modulo 2**64, for operands of one type wider than 8 bits. Rows of C are
- * contiguous, and c_row elements apart. */
+/* Compute C[i, j] = sum over k of A[i, k] * B[k, j], modulo 2**64, for operands of one type wider than 8 bits. Rows of
+ * C are contiguous, and c_row elements apart. */
 static inline void i8_multiply_direct(int type, const i8_direct_operand *a, const i8_direct_operand *b, int64_t *c,
                                       ptrdiff_t c_row, int64_t m, int64_t n, int64_t k)
 {

@@ -1,5 +1,5 @@
 /* Squared distances of few rows x and many rows y, which are contiguous in k and read in place (i8_distance_args in
- * gemm.h). gemm.c includes this file after long_k_body.h, because it uses functions of that file.
+ * gemm.h). gemm.c includes this file after long_k_body.h, whose functions it uses.
  *
  * With VNNI,
  *
@@ -15,8 +15,8 @@
  * in s16. A step takes three instructions for each x, and one instruction that widens y.
  *
  * With several rows x, the kernel reads several rows y side by side, so that each load of x is used several times, and
- * prefetches rows y. With a single row x, it reads rows y one after the other, because memory delivers one stream 1.5x
- * as fast as several streams. */
+ * prefetches rows y. With a single row x, the kernel reads rows y one after the other, because memory delivers one
+ * stream 1.5x as fast as several streams. */
 
 #define I8_DISTANCE_STEP ((I8_DIFFERENCES ? 2 : 4) * I8_LANES)
 
@@ -25,13 +25,14 @@ enum {
      * reads from L3 are slower. */
     I8_DISTANCE_AHEAD = 1 << 12,
     /* With a single row x, rows y are read one after the other if y has at least I8_DISTANCE_UNCACHED bytes and a row
-     * has at most I8_DISTANCE_TURN bytes. Such a y does not fit the L2 cache, and the CPU begins the next row before
-     * the dependent multiply-adds of the current row have ended. If y is in L2, this order is 1.1x slower. */
+     * has at most I8_DISTANCE_TURN bytes. A larger y does not fit the L2 cache, and with short rows the CPU begins the
+     * next row before the dependent multiply-adds of the current row have ended. If y is in L2, reading row after row
+     * is 1.1x slower. */
     I8_DISTANCE_UNCACHED = 1 << 20,
     I8_DISTANCE_TURN = 1 << 10
 };
 
-/* The kind of a step: a whole step; the last bytes of a longer row; or a row shorter than a step. */
+/* A step is a whole step, the last bytes of a longer row, or a row shorter than a step. */
 enum { I8_WHOLE_STEP, I8_LAST_STEP, I8_SHORT_ROW };
 
 /* Load a step of a row that has `left` bytes left. Set bytes of other rows or of the previous step to zero. */
@@ -59,9 +60,9 @@ I8_INLINE i8_vec i8_distance_load(const uint8_t *p, const int kind, int64_t left
 #undef I8_DISTANCE_VECTOR
 }
 
-/* Add one step of the products: acc[i * columns + j] += x u, or x v. Unless the squares are known, add y^2 without
- * 128^2 to squares[j] + shifts[j]; `shifts` may be `squares`. In s16, acc[i * columns + j] += (x - y)^2, or squares +=
- * y^2 if there is no x. */
+/* Add one step of the products: acc[i * columns + j] += x u, or x v. If the squares are not `known`, add y^2 without
+ * its term 128^2 to squares[j] + shifts[j]. `shifts` may be `squares`. In s16, set acc[i * columns + j] += (x - y)^2,
+ * or squares[j] += y^2 if there are no rows x. */
 I8_INLINE void i8_distance_step(i8_vec *acc, i8_vec *squares, i8_vec *shifts, const uint8_t *x, ptrdiff_t x_row,
                                 const uint8_t *y, ptrdiff_t y_row, int64_t left, const int kind, const int rows,
                                 const int columns, const int x_signed, const int y_signed, const int known)
@@ -103,14 +104,14 @@ I8_INLINE void i8_distance_step(i8_vec *acc, i8_vec *squares, i8_vec *shifts, co
     }
 }
 
-/* Read rows y side by side. Sum their squares in `squares`, and their products with rows x in acc[i * columns + j]. */
+/* Read rows y side by side. Sum the squares of y in `squares`, and the products of x and y in acc[i * columns + j]. */
 I8_INLINE void i8_distance_rows(i8_vec *acc, i8_vec *squares, const uint8_t *x, ptrdiff_t x_row, const uint8_t *y,
                                 ptrdiff_t y_row, int64_t k, const int rows, const int columns, const int x_signed,
                                 const int y_signed, const int known)
 {
     const int step = I8_DISTANCE_STEP, fetches = rows > 1 && !known;
     const int64_t all = k;
-    /* If rows y follow one another without gaps, prefetch the bytes after them. */
+    /* If rows y follow one another without gaps, prefetch the bytes after the last row. */
     const uint8_t *ahead = y + I8_DISTANCE_AHEAD;
     const ptrdiff_t ahead_step = y_row - k < step ? columns * step : 0;
     /* The squares of a single row y would be one chain of dependent multiply-adds. A second chain sums the shifts, so
@@ -187,7 +188,7 @@ I8_INLINE void i8_distance_offsets(int32_t *offsets, const i8_distance_args *t, 
 I8_INLINE void i8_distances(const i8_distance_args *t, const int rows, const int x_signed, const int y_signed,
                             const int known)
 {
-    /* A short row takes one step of multiply-adds, and adding up its lanes would take longer. So one fold of lanes
+    /* Adding up the lanes of a short row would take longer than its one step of multiply-adds, so one fold of lanes
      * serves many rows. */
     const int columns = I8_LANES == 16 ? 4 : 2, many = rows == 0 ? I8_LANES : columns;
     const int sequential = rows == 1 && t->count * t->k >= I8_DISTANCE_UNCACHED && t->k >= I8_DISTANCE_STEP &&
@@ -263,7 +264,7 @@ static void i8_column_squares(int32_t *squares, const int8_t *panel, int64_t gro
         }                                                                                                              \
         panel += 4 * I8_PANEL;                                                                                         \
     } while (0)
-    /* Add b (b + 128) for two groups at a time, because each multiply-add of one chain waits for the previous
+    /* Add b (b + 128) in two chains of multiply-adds, because each multiply-add of a chain waits for the previous
      * multiply-add. */
     for (; groups > 1; groups -= 2)
         I8_FOR(d, 2) I8_ADD_SQUARES(d);

@@ -4,17 +4,17 @@
  * i8_permute.
  *
  * Each of up to 4 vectors y has a register, and each sum has a register, whose lanes are added at the end. 8 or 16
- * vectors y share a register. Each vector then has `lanes` = I8_LANES / columns groups of four k in the register. The
- * load of x repeats the corresponding groups of x over the register. Repeating 4 or 8 bytes costs no time. Repeating
- * more bytes makes the loop 1.25x slower, so a shifted x has a separate loop.
+ * vectors y share a register, in which each vector has `lanes` = I8_LANES / columns groups of four k. The load of x
+ * repeats the corresponding groups of x over the register. Repeating 4 or 8 bytes costs no time. Repeating more bytes
+ * makes the loop 1.25x slower, so a shifted x has a separate loop.
  *
  * The kernel uses I8_DOT_SUMS registers for accumulators, up to 4 for y and one for x. The result has rows * columns
  * values, row by row.
  *
- * If both operands of I8_STEP have one sign, x is shifted to the sign of y. Each dot product then needs I8_SHIFT times
- * the sum of y as a correction.
+ * If I8_STEP multiplies operands of the same sign, x is shifted to the sign of y. The correction of a dot product is
+ * I8_SHIFT times the sum of y.
  *
- * If I8_STEP would be several instructions, y is split into halves (i8_order_dots) for I8_STEP_16(acc, x, y). The
+ * If I8_STEP would take several instructions, y is split into halves (i8_order_dots) for I8_STEP_16(acc, x, y). The
  * products of I8_HALVES_STEPS loads of x are added in s16, and widened once. */
 #define I8_ADD_BYTES(acc_, load)                                                                                       \
     do {                                                                                                               \
@@ -30,8 +30,7 @@
 #define I8_FOLD(fold, n)                                                                                               \
     I8_FOR(i, ((n) + 1) / 2) acc[i] = fold(acc[2 * i], acc[2 * i + 1 < (n) ? 2 * i + 1 : 2 * i])
 
-/* Whether whole loads may read the last bytes of x: the loads end before `end`, and y has zeros for the bytes after
- * x. */
+/* Return whether whole loads of the last bytes of x end before `end`. y has zeros for the bytes after x. */
 #define I8_HAS_WHOLE_TAIL (end - x >= (x_row > 0 ? (rows - 1) * x_row : 0) + bytes)
 
 #ifdef I8_SHIFT
@@ -116,7 +115,7 @@ I8_INLINE void I8_NAME(add)(i8_vec *total, const i8_dot_args *t, const uint8_t *
 
     I8_FOR(d, depth) I8_FOR(i, sums) acc[d][i] = i8_zero();
     /* Memory limits the speed, so the loop prefetches the next rows if rows follow one another without gaps. For a long
-     * distance it prefetches to the L2 cache, because the L1 cache holds bytes that are used sooner. */
+     * distance the loop prefetches to the L2 cache, because the L1 cache holds bytes that are used sooner. */
     const int far_ahead = t->ahead || rows * x_row > I8_DOT_AHEAD;
     const uint8_t *ahead = x + (t->ahead ? t->ahead : rows * x_row);
     if (columns > 4) {
@@ -218,7 +217,7 @@ I8_INLINE void I8_NAME(tile)(const i8_dot_args *t, const uint8_t *x, const int32
 
 I8_INLINE void I8_NAME(body)(const i8_dot_args *t, const int full, const int columns)
 {
-    /* For each lane after two folds: the row and the column of the lane's sum, and the start value of the sum. */
+    /* order[j] is the lane of sum j after two folds, and starts[j] is the start value of sum j. */
     int32_t order[I8_LANES], starts[I8_LANES];
     I8_FOR(j, I8_LANES) {
         const int row = j / columns, column = j % columns;
@@ -263,7 +262,7 @@ I8_INLINE void I8_NAME(body)(const i8_dot_args *t, const int full, const int col
 #define I8_DEFINE(rows, columns)                                                                                       \
     static void I8_NAME(columns)(const i8_dot_args *t) { I8_NAME(body)(t, rows, columns); }
 
-/* Halves need twice the registers. */
+/* Vectors y that are split into halves need twice the registers. */
 #if I8_LANES == 16 && defined(I8_STEP_16)
 I8_DEFINE(8, 1) I8_DEFINE(4, 2) I8_DEFINE(2, 3) I8_DEFINE(2, 4) I8_DEFINE(8, 8) I8_DEFINE(8, 16)
 #elif defined(I8_STEP_16)

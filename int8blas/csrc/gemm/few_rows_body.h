@@ -4,7 +4,7 @@
  *
  * A block has 4 vectors of sums, so that one vector load reads one row of the block. Interleaving the bytes of 4 rows
  * takes 8 shuffles for 4 vectors, and permutes the columns of every block: lane c of 128-bit lane l of vector q is
- * column 16 * l + 4 * q + c. Sums keep this order until they are finished.
+ * column 16 * l + 4 * q + c. Sums keep the permuted order until they are finished.
  *
  * The sums of a kernel fill the registers. Kernels of one or two rows take several blocks side by side, so they read
  * longer parts of each row of B. Kernels of many rows compute half a block at a time: two vectors, with half of the
@@ -13,15 +13,15 @@
  * If products of bytes are added in s16, the kernel interleaves rows in pairs. Pairs take half of the shuffles and keep
  * the order of columns. I8_STEP_PAIR(acc, a, b) adds the products of a pair to the sums of two vectors.
  *
- * If both operands of I8_STEP have one sign, B is shifted to the sign of A. Each sum then needs I8_SHIFT times the sum
- * of the row of A as a correction.
+ * If I8_STEP multiplies operands of the same sign, B is shifted to the sign of A. The correction of a sum is I8_SHIFT
+ * times the sum of the row of A.
  *
  * The kernels prefetch the next cache lines of each row of B into the L2 cache, because they read too little of a row
  * at a time for the hardware to detect a stream. If B is in the L2 cache, kernels of one or two rows are faster without
  * prefetching. */
 
-/* The offset in bytes of row q of a group. In the last group, row 0 replaces missing rows. A has zeros for missing
- * rows. */
+/* Return the offset in bytes of row q of a group. In the last group, row 0 replaces missing rows. A has zeros for
+ * missing rows. */
 #define I8_EACH_ROW(q) (q) * b_row
 #define I8_LAST_ROW(q) tail[q]
 
@@ -118,7 +118,7 @@ I8_INLINE void I8_NAME(strip)(const i8_few_rows_args *t, const uint8_t *b, int32
 
 #ifdef I8_STEP_16
 /* Add products for one row of A that is split into halves. Interleaving rows of B in pairs takes half of the shuffles.
- * A sum of the products of I8_HALVES_STEPS pairs fits s16. If the row is centered, only half of these pairs fit. */
+ * The sum of the products of I8_HALVES_STEPS pairs fits s16, or of I8_HALVES_STEPS / 2 pairs if the row is centered. */
 #define I8_ADD_PAIRS(a_, valid)                                                                                        \
     I8_FOR(pair, ((valid) + 1) / 2) {                                                                                  \
         const i8_vec al = i8_broadcast_16((a_) + 2 * pair), ah = i8_broadcast_16((a_) + 4 + 2 * pair);                 \
@@ -180,7 +180,7 @@ I8_INLINE void I8_NAME(strip_of_row)(const i8_few_rows_args *t, const uint8_t *b
 #define I8_STRIP(mr, blocks) I8_NAME(strip)(t, b, acc, shifts, mr, blocks, 4, 0, fetch)
 #endif
 
-/* Compute `together` blocks at a time; 0 stands for half a block. */
+/* Compute `together` blocks at a time, or half a block if `together` is 0. */
 I8_INLINE void I8_NAME(body)(const i8_few_rows_args *t, const int mr, const int together, const int fetch)
 {
     const uint8_t *b = t->b;

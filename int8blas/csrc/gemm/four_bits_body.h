@@ -1,16 +1,16 @@
 /* Multiply few rows of A by panels of B of 4 bits, which are read from memory once (i8_four_bits_args in gemm.h).
  *
- * One load and two ANDs give two groups of B. The low halves are values of 0 to 15. The high halves are 16 times such
- * values. Kernels with separate sums for the high halves divide these sums by 16 at the end. Other kernels shift the
- * high halves to values of 0 to 15, which are both u8 and s8. A is s8, so that no instruction set needs a correction
- * for signs. Without VNNI, VPMADDUBSW adds two products of at most 15 * 128 in s16, so the sums of eight groups (four
- * steps) fit s16: 8 * 2 * 1920 = 30720.
+ * One load and two ANDs give two groups of B. The low halves are values of 0 to 15. The high halves are 16 times values
+ * of 0 to 15. Kernels with separate sums for the high halves divide these sums by 16 at the end. Other kernels shift
+ * the high halves to values of 0 to 15, which are both u8 and s8. A is s8, so that no instruction set needs a
+ * correction for signs. Without VNNI, VPMADDUBSW adds two products of at most 15 * 128 in s16, so the sums of eight
+ * groups (four steps) fit s16: 8 * 2 * 1920 = 30720.
  *
- * Memory: the kernel reads a panel and its scales as two streams, in the order of their addresses. With one row, a
- * product takes the time of reading them. Four panels at a time would be eight streams, which are 1.2x slower. In the
- * last AHEAD bytes of a panel, the kernel prefetches the next panel to the L2 cache. With one row, AHEAD = 1 KiB is
- * 1.1x as fast as prefetching 8 KiB ahead to the L1 cache, without huge pages. With two rows, AHEAD = 4 KiB is 1.1x as
- * fast as AHEAD = 2 KiB (N = K = 4096 from memory, AVX512-VNNI, Zen 4).
+ * Memory: the kernel reads a panel and its scales as two streams, in the order of their addresses. With one row of A, a
+ * product takes as long as reading the panels and scales. Four panels at a time would be eight streams, which are 1.2x
+ * slower. In the last AHEAD bytes of a panel, the kernel prefetches the next panel to the L2 cache. With one row, AHEAD
+ * = 1 KiB is 1.1x as fast as prefetching 8 KiB ahead to the L1 cache, without huge pages. With two rows, AHEAD = 4 KiB
+ * is 1.1x as fast as AHEAD = 2 KiB (N = K = 4096 from memory, AVX512-VNNI, Zen 4).
  *
  * Registers: with VNNI and AVX-512, 8 rows take 20 of 32 registers: 8 sums, 8 sums of groups, 2 vectors of B, a mask
  * and a scale. Up to 4 rows have separate sums for the low and the high halves. With 16 registers, a panel is two
@@ -19,8 +19,8 @@
 #define I8_FOUR_BITS_STEP (4 * I8_PANEL) /* bytes of a step of 8 k in a panel */
 #define I8_FOUR_BITS_AHEAD(mr) ((mr) == 1 ? 1024 : (mr) < 4 ? 4096 : 1024 * (mr))
 #define I8_FOUR_BITS_SCALES_AHEAD(mr) (512 * (mr)) /* bytes */
-/* The number of steps whose sums fit. Without VNNI they fit s16. Otherwise sums of 16 times the values fit s32:
- * 4096 * 4 * 240 * 128 < 2**29. */
+/* The number of steps whose sums fit s16 without VNNI, and s32 with VNNI, even with 16 times the values: 4096 * 4 * 240
+ * * 128 < 2**29. */
 enum { I8_FOUR_BITS_STEPS = I8_PAIRED ? 4 : 4096 };
 
 #ifndef I8_KEEPS_B
@@ -33,16 +33,16 @@ enum { I8_FOUR_BITS_STEPS = I8_PAIRED ? 4 : 4096 };
 #else
 #define I8_FOUR_BITS_DOT(acc, b, a) (acc) = i8_dot_signed(acc, a, b)
 #endif
-/* 2 if low and high halves have separate sums, which are two chains of additions; otherwise 1. */
+/* Return 2 if low and high halves have separate sums, which are two chains of additions, else 1. */
 #define I8_FOUR_BITS_CHAINS(mr) (!I8_PAIRED && (mr) <= (I8_LANES == 16 ? 4 : 1) ? 2 : 1)
-/* 1 if the high halves are multiplied as 16 times their values, which needs a product of u8 by s8; otherwise 0. */
+/* Return whether the high halves are multiplied as 16 times their values, which needs a product of u8 by s8. */
 #if I8_PAIRED
 #define I8_FOUR_BITS_SHIFTED(mr) 0
 #else
 #define I8_FOUR_BITS_SHIFTED(mr) (I8_MIXED && I8_FOUR_BITS_CHAINS(mr) == 2)
 #endif
 
-/* The operands of a kernel. The kernel reads them in the order of their addresses. */
+/* The operands of a kernel, which it reads in the order of their addresses. */
 typedef struct {
     const int8_t *a;
     const uint8_t *b;
@@ -126,8 +126,8 @@ I8_INLINE i8_f32 i8_four_bits_scale(const char *scales, int v, int is_half)
 #endif
 }
 
-/* Set the sums of a scale group to the terms of the zero points. `column` is the index of the values of the first
- * column. */
+/* Set the sums of a scale group to the terms of the zero points. `column` is the index of the first column in t->zeros
+ * and t->col_sum. */
 I8_INLINE void i8_four_bits_start(i8_vec acc[I8_FOUR_BITS_MR][I8_VECS], const i8_four_bits_args *t,
                                   const int32_t *terms, ptrdiff_t column, const int mr)
 {

@@ -1,13 +1,13 @@
 /* The product: its kernels, and the contract of a micro-kernel.
  *
  * The kernels compute one product, u8 x s8 -> s32. The driver converts all four pairs of signs to this product. To
- * convert an s8 A to u8, it adds 128 to A and to the zero point of A. To convert a u8 B to s8, it subtracts 128 from B
- * and from the zero point of B. Packing applies both shifts as an XOR with 0x80. Below, A' and B' are the shifted
- * matrices, and ao and bo are their zero points.
+ * convert an s8 A to u8, the driver adds 128 to A and to the zero point of A. To convert a u8 B to s8, the driver
+ * subtracts 128 from B and from the zero point of B. Packing applies both shifts as an XOR with 0x80. Below, A' and B'
+ * are the shifted matrices, and ao and bo are their zero points.
  *
  * Packed B consists of panels of 16 columns. A panel consists of groups of 4 consecutive k. A group has 16 x 4 bytes. A
- * packed A block has this form too, with the rows of a tile in place of the 16 columns. Missing rows, columns and k are
- * 0.
+ * packed A block has the form of packed B, with the rows of a tile in place of the 16 columns. Missing rows, columns
+ * and k are 0.
  *
  * A micro-kernel computes tiles of `rows` x `panels * 16`, both constants of the function:
  *
@@ -16,29 +16,31 @@
  * acc_in, row_init and col_init may be NULL (zero). g counts dwords: groups of 4 bytes, or pairs of s16 for I8_DOT2.
  *
  * Contract of a micro-kernel
- *   - A: the kernel reads dword g of row i at a.data + i * a.row + g * a.group, unaligned, for `groups` dwords. Then it
- *     reads `groups` dwords in each of more_segments segments, each a.segment bytes after the previous segment. Then it
- *     reads a.tail[i], if a.tail is not NULL. It reads nothing else, because A may be the user's matrix.
+ *   - A: the kernel reads dword g of row i at a.data + i * a.row + g * a.group, unaligned, for `groups` dwords. The
+ * kernel then reads `groups` dwords in each of more_segments segments, each a.segment bytes after the previous segment,
+ * and at last a.tail[i], if a.tail is not NULL. The kernel reads nothing else of A, because A may be the user's matrix.
  *   - B: panel p starts at b.data + p * b.panel. The kernel reads 64 bytes for each dword of A, and skips b.segment
  *     bytes between two segments. B is fastest if aligned to 64 bytes.
- *   - acc_in: row i starts at acc_in + i * acc_row. The kernel reads all of its columns. acc_in may be dst. row_init
+ *   - acc_in: row i starts at acc_in + i * acc_row. The kernel reads all columns of acc_in. acc_in may be dst. row_init
  *     has `rows` values, and col_init has panels * 16 values.
- *   - dst: row i starts at dst + i * dst_row (in elements). The kernel writes only its first `cols` columns. With an
- *     `output`, the kernel applies that epilogue and writes C instead of dst; `cols` is then panels * 16.
+ *   - dst: row i starts at dst + i * dst_row (in elements). The kernel writes only the first `cols` columns of dst.
+ * With an `output`, `cols` is panels * 16, and the kernel applies this epilogue and writes C instead of dst.
  *   - `tiles`, 1 or more, lie along M. The A of a tile begins a.tile bytes after the A of the previous tile. row_init,
  *     a.tail and the rows of acc_in, dst, fetch and output continue from tile to tile. Tiles of up to I8_SHORT_TILE(np)
- *     rows may lie along N instead (`along_n`). B, col_init and the columns of C then advance from tile to tile.
- *     `ahead` is for the first tile.
+ *     rows may lie along N instead (`along_n`). With `along_n`, B, col_init and the columns of C advance from tile to
+ * tile.
+ *     Only the first tile prefetches from `ahead`.
  *   - Sums wrap modulo 2**32. The driver ensures that C gets no wrapped sum.
  *
  * This contract also holds for the tiles of a matrix unit (i8_matrix), except:
  *   - A: a step of 64 bytes of k takes the place of a dword. The kernel reads step s of row i at a.data + i * a.row + s
  *     * a.group. `groups`, a multiple of 16, is 16 times the number of steps. The kernel reads all rows of the unit's
  *     registers, not only `rows` rows. The kernel is fast if a.data and all strides are multiples of 64.
- *   - The kernel ignores `tiles` and `fetch`. For each step of each panel it prefetches ahead_step bytes, a multiple of
+ *   - The kernel ignores `tiles` and `fetch`. For each step of each panel the kernel prefetches ahead_step bytes, a
+ * multiple of
  *     64, from `ahead` on into the L2 cache. The panels are b.panel bytes apart.
- *   - b.tail: if not NULL, one more step of B, with 1024 bytes for each panel and a single segment. A has zeros for the
- *     missing k of this step.
+ *   - b.tail: if not NULL, b.tail points to one more step of B, with 1024 bytes for each panel. With b.tail, there is
+ * only one segment, and A has zeros for the missing k of this step.
  */
 #ifndef I8_GEMM_H
 #define I8_GEMM_H
@@ -47,7 +49,7 @@
 
 #define I8_MAX_MR 8 /* maximum rows and panels of a tile, over all instruction sets */
 #define I8_MAX_NP 3
-#define I8_MAX_SCALED_MR 4 /* maximum rows of a tile with scale groups, which also keeps f32 sums in registers */
+#define I8_MAX_SCALED_MR 4 /* maximum rows of a tile with scale groups, whose f32 sums are also in registers */
 #define I8_MAX_SEQUENTIAL 2 /* maximum rows of a tile that can read its panels of B one after the other */
 /* The maximum rows of a short tile of `np` panels. Prefetching does not help short tiles, so they ignore `ahead`. Short
  * tiles may lie side by side along N. */
@@ -74,7 +76,7 @@ typedef struct {
     const int8_t *tail; /* for a matrix unit only */
 } i8_tile_b;
 
-/* The arguments of a micro-kernel. The driver sets most of them once for many calls. */
+/* The arguments of a micro-kernel. The driver sets most arguments once for many calls. */
 typedef struct {
     int64_t tiles, groups, more_segments;
     i8_tile_a a;
@@ -88,12 +90,12 @@ typedef struct {
     const char *fetch; /* address of the tile's result in C, which the kernel prefetches; or NULL */
     ptrdiff_t fetch_row;
     /* The address of B to prefetch for a later tile, or NULL. With one panel, the kernel prefetches ahead_step bytes
-     * for each group. With several panels, it prefetches the 64 bytes of a group for each panel, b.panel bytes apart.
-     * Tiles of few rows (I8_SHORT_TILE), or of fewer panels than the kernel's np, ignore `ahead`. */
+     * for each group. With several panels, the kernel prefetches the 64 bytes of a group for each panel, b.panel bytes
+     * apart. Tiles of few rows (I8_SHORT_TILE), or of fewer panels than the kernel's np, ignore `ahead`. */
     const char *ahead;
     ptrdiff_t ahead_step;
     int along_n; /* 1 if `tiles` lie along N, 0 if they lie along M */
-    int sequential; /* read the panels of B one after the other, not side by side; only up to I8_MAX_SEQUENTIAL rows */
+    int sequential; /* whether to read panels of B one after the other; at most I8_MAX_SEQUENTIAL rows */
     int64_t small_groups; /* for I8_DOT_SMALL: the number of groups whose products are added in s16, at least 1 */
     const i8_tile_output *output; /* the epilogue of whole tiles, or NULL */
     /* For a matrix unit only: rows of A, and rows of a register, as passed to `enter`. */
@@ -102,7 +104,7 @@ typedef struct {
 
 typedef void (*i8_tile_fn)(const i8_tile_args *);
 
-/* The functions of one multiply-add: of[rows - 1][panels - 1]. */
+/* The micro-kernels of one kind of multiply-add: of[rows - 1][panels - 1]. */
 typedef struct {
     i8_tile_fn of[I8_MAX_MR][I8_MAX_NP];
 } i8_tiles;
@@ -112,30 +114,30 @@ typedef int64_t (*i8_peak_fn)(int64_t iterations);
 
 /* The limits of the machine, for benchmarks (limits_body.h). */
 typedef struct {
-    i8_peak_fn peak; /* NULL for a compiler that would shorten the loop */
+    i8_peak_fn peak; /* NULL if the compiler would shorten the loop */
     /* Add up vectors of read_bytes bytes. Each of `count` steps reads the vectors at p, p + gap, p + 2 gap and p + 3
-     * gap, then advances p by `step` bytes. `gap` and `step` determine whether this is one stream or four. */
+     * gap, then advances p by `step` bytes. `gap` and `step` determine whether the reads are one stream or four. */
     uint32_t (*read)(const uint8_t *p, ptrdiff_t gap, ptrdiff_t step, int64_t count);
     int read_bytes;
 } i8_limits;
 
 /* A matrix unit multiplies registers that are matrices of I8_MATRIX_ROWS rows of I8_MATRIX_K bytes. The unit computes
- * products that are large enough for its set-up. The other kernels of the table compute smaller products. */
+ * products that are large enough to pay for its set-up. Other kernels of the table compute smaller products. */
 typedef struct {
     int mr, np;         /* as in i8_gemm_kernels */
-    int64_t kc;         /* size of a K block, a multiple of I8_MATRIX_K; the A of a tile then fits L1 */
+    int64_t kc;         /* size of a K block, a multiple of I8_MATRIX_K, so that a tile's A fits L1 */
     int64_t a_bytes;    /* maximum bytes of an A block if there are several K blocks */
     int64_t b_bytes;    /* maximum bytes of a B block, which must stay in L2 */
     double thread_work;
     int64_t least_rows; /* minimum rows of A for which the unit is faster */
-    int64_t least_k;    /* minimum K for which the unit is faster, more than 0 */
+    int64_t least_k;    /* minimum K, above 0, for which the unit is faster */
     int dots_columns;   /* maximum columns for which dot kernels are faster */
     i8_tile_fn tile[2][2]; /* [registers of rows - 1][panels - 1] */
     /* Pack `rows` rows of A, XORed with flip, for a tile: dst[step][rows of whole registers][64], padded with zeros. */
     void (*pack)(uint8_t *dst, int rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride, ptrdiff_t k_stride,
                  uint8_t flip);
     /* A thread calls `enter` before its first tile and `leave` after its last tile. `unit_rows` is the number of rows
-     * of a register: I8_MATRIX_ROWS, or the rows of A if A has fewer rows. Fewer rows are faster. */
+     * of a register, which is I8_MATRIX_ROWS, or less if A has fewer rows. Fewer rows are faster. */
     void (*enter)(int unit_rows);
     void (*leave)(void);
     i8_peak_fn peak;
@@ -152,7 +154,7 @@ typedef struct {
  *
  * The kernel of I8_LANES columns computes distances if x_squares is not NULL: start[j] + x_squares[i] - 2 * sum. Other
  * kernels ignore x_squares. A kernel prefetches x into the L2 cache, at a distance of `ahead` bytes. If `ahead` is 0,
- * it prefetches the next rows. */
+ * the kernel prefetches the next rows. */
 typedef struct {
     int64_t k, rows;
     const uint8_t *x, *y;
@@ -172,11 +174,11 @@ enum { I8_DOTS_1, I8_DOTS_2, I8_DOTS_3, I8_DOTS_4, I8_DOTS_8, I8_DOTS_16, I8_DOT
 /* A kernel of long K multiplies few vectors x by few vectors y, which may be u8 or s8. The vectors are contiguous in k,
  * and the kernel reads them in place:
  *
- *     dst[i * dst_row + j * dst_column] += sum over k of x(i, k) * y(j, k)
+ *     dst[i * dst_row + j * dst_column] += sum over k of x(i, k) * y(j, k).
  *
- * Vector i of x is at x + i * x_row, vector j of y at y + j * y_row. Each vector has k bytes. The kernel reads nothing
- * else. The result is exact for any k: sums of I8_LONG_K_SEGMENT k are s32, and are added in s64. A kernel takes 1, 2
- * or 4 vectors of each operand; i8_long_k_kernels has the largest numbers. */
+ * Vector i of x is at x + i * x_row, vector j of y at y + j * y_row. Each vector has k bytes. The kernel reads no byte
+ * outside the vectors. The result is exact for any k: sums of I8_LONG_K_SEGMENT k are s32, and are added in s64. A
+ * kernel takes 1, 2 or 4 vectors of each operand, up to the maxima in i8_long_k_kernels. */
 enum { I8_LONG_K_SEGMENT = 1 << 15 }; /* 33,025 products of u8 and u8 fit s32 */
 typedef struct {
     int64_t k;
@@ -189,14 +191,14 @@ typedef struct {
 typedef void (*i8_long_k_fn)(const i8_long_k_args *);
 
 /* A kernel of distances computes the squared distances of few rows x from `count` rows y, which may be u8 or s8. The
- * rows are contiguous in k, and the kernel reads them in place. Without rows x, it computes the sums of squares of the
- * rows y:
+ * rows are contiguous in k, and the kernel reads them in place. Without rows x, the kernel computes the sums of squares
+ * of the rows y:
  *
- *     dst[i * dst_row + j] = sum over k of (x(i, k) - y(j, k))^2       or, without x, dst[j] = sum over k of y(j, k)^2
+ *     dst[i * dst_row + j] = sum over k of (x(i, k) - y(j, k))^2       or, without x, dst[j] = sum over k of y(j, k)^2.
  *
- * Row i of x is at x + i * x_row, row j of y at y + j * y_row. Each row has k bytes. The kernel reads nothing else.
- * x_sums[i] and x_squares[i] are the sum, and the sum of squares, of row i of x. y_squares[j] is the sum of squares of
- * row j of y, for kernels that read it. Sums wrap modulo 2**32. */
+ * Row i of x is at x + i * x_row, row j of y at y + j * y_row. Each row has k bytes. The kernel reads no byte outside
+ * the rows. x_sums[i] and x_squares[i] are the sum, and the sum of squares, of row i of x. y_squares[j] is the sum of
+ * squares of row j of y, for kernels that read it. Sums wrap modulo 2**32. */
 typedef struct {
     int64_t k, count;
     const uint8_t *x, *y;
@@ -216,13 +218,13 @@ typedef void (*i8_distance_fn)(const i8_distance_args *);
  *
  *     dst[i, j] = row_init[i] + col_init[first + j] + sum over g of dot(A'[i, g], B'[g, first + j])
  *
- * for j < cols. With `distances` 1 instead of 0, dst[i, j] = row_init[i] + col_init[first + j] - 2 * sum.
+ * for j < cols. If `distances` is 1, dst[i, j] = row_init[i] + col_init[first + j] - 2 * sum.
  *
  * The kernel reads dword g of row i at a.data + i * a.row + g * a.group, unaligned, and XORs each byte with a.flip. If
  * a.tail is not 0, there are two or more groups, a.group is 4, and the last group has a.tail bytes. The kernel reads
- * nothing after these bytes. The panels of B are contiguous. row_init may be NULL (zeros). col_init has a value for
- * every column of the panels. `stream` writes C past the caches; dst + i * dst_row - first must then be aligned to 64
- * bytes. */
+ * nothing after the last group. The panels of B are contiguous. row_init may be NULL (zeros). col_init has a value for
+ * every column of the panels. If `stream` is 1, the kernel writes C past the caches, and dst + i * dst_row - first must
+ * be aligned to 64 bytes. */
 typedef struct {
     const uint8_t *data;
     ptrdiff_t row, group;
@@ -242,21 +244,20 @@ typedef struct {
 
 /* A kernel of stacks multiplies `count` pairs of matrices, m x k by k x n, with zero points:
  *
- *     c[i] = (A[i] - zero of a) @ (B[i] - zero of b)           contiguous at c + i * c_step, in elements
+ *     c[i] = (A[i] - zero of a) @ (B[i] - zero of b)           contiguous at c + i * c_step, in elements.
  *
  * The forms limit the sizes:
  *
- *     I8_STACK_RUNS    m and n are 1, and k is at most I8_STACK_RUN_DEPTH; fast if the steps of both operands are 0 or
- *                      1
+ *     I8_STACK_RUNS    m and n are 1, and k is at most I8_STACK_RUN_DEPTH; fast if both steps are 0 or 1.
  *     I8_STACK_UNITS   a matrix spans at most I8_STACK_UNIT bytes; C has at most I8_STACK_UNIT elements, and k is at
- *                      most I8_STACK_UNIT
- *     I8_STACK_LINES   m, n and k are at most I8_STACK_SIDE
- *     I8_STACK_DOTS    m or n is 1; the other size is at most I8_STACK_DEPTH, and k is from 2 to I8_STACK_DEPTH
+ *                      most I8_STACK_UNIT.
+ *     I8_STACK_LINES   m, n and k are at most I8_STACK_SIDE.
+ *     I8_STACK_DOTS    m or n is 1; the other size is at most I8_STACK_DEPTH, and k is from 2 to I8_STACK_DEPTH.
  *
- * Matrix i of an operand has its lowest byte at data + i * step. `first` is the offset of its element (0, 0) from this
- * byte. Except for I8_STACK_UNITS, a matrix of A may be some rows of a longer matrix. `data`, `span` and `step` then
- * describe the longer matrix. The kernel XORs bytes with `flip`, so that all bytes are u8. The zero points of the u8
- * operands are from -255 to 255. The kernel reads and writes nothing outside the stack. */
+ * Matrix i of an operand has its lowest byte at data + i * step. `first` is the offset of the matrix's element (0, 0)
+ * from its lowest byte. Except for I8_STACK_UNITS, a matrix of A may be some rows of a longer matrix, which `data`,
+ * `span` and `step` then describe. The kernel XORs bytes with `flip`, so that all bytes are u8. The zero points of the
+ * u8 operands are from -255 to 255. The kernel reads and writes nothing outside the stack. */
 enum { I8_STACK_UNIT = 16, I8_STACK_SIDE = 32, I8_STACK_DEPTH = 64, I8_STACK_RUN_DEPTH = 1 << 14 };
 typedef enum { I8_STACK_RUNS, I8_STACK_UNITS, I8_STACK_LINES, I8_STACK_DOTS } i8_stack_form;
 typedef struct {
@@ -279,21 +280,20 @@ typedef struct {
 /* A row kernel multiplies `rows` rows of A by a block of columns of a C-ordered B, which it reads in place. The order
  * of the sums depends on the kernel:
  *
- *     acc[i, position of column j] += sum over k of A(i, k) * B(k, j)
+ *     acc[i, position of column j] += sum over k of A(i, k) * B(k, j).
  *
  * B has 4 * groups + b_tail rows, at b + k * b_row. The kernel XORs B with b_flip, and computes `blocks` blocks of
  * columns side by side. If `first`, the sums start from 0. A is packed in groups of a_group bytes, padded with zeros.
- * If i8_few_rows_kernels.halve_row exists, the caller splits a single row with halve_row, or with halve_centered, and
- * then sets `centered`. The sums of row i of block w are at acc + i * acc_row + w * acc_block.
- * i8_few_rows_kernels.store_rows restores the order of the columns, and writes dst[j] = sum + add for one row of a
- * block. */
+ * If i8_few_rows_kernels.halve_row exists, the caller splits a single row: with halve_centered if `centered` is 1, else
+ * with halve_row. The sums of row i of block w are at acc + i * acc_row + w * acc_block. i8_few_rows_kernels.store_rows
+ * restores the order of the columns, and writes dst[j] = sum + add for one row of a block. */
 typedef struct {
     int64_t groups;
     const uint8_t *a;
     ptrdiff_t a_group;
     const uint8_t *b;
     ptrdiff_t b_row;
-    uint32_t b_flip; /* four times the byte to XOR with */
+    uint32_t b_flip; /* four copies of the byte to XOR B with */
     int b_tail;      /* 0 to 3 */
     int first;
     int centered;
@@ -307,12 +307,12 @@ typedef void (*i8_few_rows_fn)(const i8_few_rows_args *);
 
 #define I8_MAX_FEW_ROWS 12 /* maximum rows of a row kernel, over all instruction sets */
 
-/* The u8 operand of a kernel that reads both operands in place. */
+/* The indices that say which operand of an in-place kernel is u8. */
 enum { I8_A_UNSIGNED = 0, I8_B_UNSIGNED = 1, I8_X_UNSIGNED = 0, I8_Y_UNSIGNED = 1 };
 
 /* Four outliers of one column of B' (outliers_body.h), and their k in a block of at most I8_OUTLIER_K. `rest` is 0 for
  * missing outliers. The magnitude of `rest` is at most I8_MAX_REST, so that no sum of two products saturates (2 * 255 *
- * 64 = 32640). A larger outlier is stored in parts. */
+ * 64 = 32640). A larger outlier is stored as several outliers. */
 #define I8_OUTLIER_K 1024
 #define I8_MAX_REST 64
 typedef struct {
@@ -323,7 +323,7 @@ typedef struct {
 /* Multiply the outliers of a panel, in one block of K, by A'. A' has `a_columns` columns, in the form that columns_of
  * writes:
  *
- *     dst[i, j] = (dst[i, j] if `add`, else 0) + sum over outliers of column j of A'[i, k] * rest
+ *     dst[i, j] = (dst[i, j] if `add`, else 0) + sum over outliers of column j of A'[i, k] * rest.
  *
  * The outliers of column j are outliers[starts[j]] to outliers[starts[j + 1]], exclusive. */
 typedef struct {
@@ -338,7 +338,7 @@ typedef struct {
 } i8_outlier_args;
 
 /* B of 4 bits: values q of 0 to 15, two in a byte. A panel has 64 bytes for each step of 8 k. The low halves of the
- * bytes are the group of the first 4 k, in the order of B'; the high halves are the group of the other 4 k. K is padded
+ * bytes are the group of the first 4 k, in the order of B'; the high halves are the group of the last 4 k. K is padded
  * to whole steps. A kernel multiplies up to I8_MAX_FOUR_BITS rows of A, s8 and padded with zeros:
  *
  *     dst[i, j] = row_init[i] + sum over k of A[i, k] * q[k, j]                      modulo 2**32, if scale is NULL
@@ -376,18 +376,18 @@ typedef struct {
  *   I8_DOT8      two groups at a time: two sums of four products in s16, added in s32 (VPMADDUBSW, VPADDW, VPMADDWD,
  *                VPADDD); exact for the dense part of a split B' (outliers_body.h), and for small values
  *   I8_DOT_SMALL i8_tile_args.small_groups groups at a time: two sums of all their products, which fit s16 (VPMADDUBSW
- *                and VPADDW for each group; then VPMADDWD and VPADDD once). A tile has one segment of A, I8_MR rows or
- *                one less, and I8_NP panels or one less. All other tiles use I8_DOT8
- *   I8_DOT_INTERLEAVED  I8_DOT4 of an interleaved A (i8_interleaved_kernels), for one segment of up to
+ *                and VPADDW for each group; then VPMADDWD and VPADDD once). A has one segment. Tiles have I8_MR rows or
+ *                one row less, and I8_NP panels or one panel less. All other tiles use I8_DOT8.
+ *   I8_DOT_INTERLEAVED  like I8_DOT4, with an interleaved A (i8_interleaved_kernels) in one segment of up to
  *                I8_INTERLEAVED_K k and one panel */
 enum {
     I8_DOT4 = 0, I8_DOT4_SAT = 1, I8_DOT2 = 2, I8_DOT8 = 3, I8_DOT_SMALL = 4, I8_DOT_INTERLEAVED = 5, I8_DOT_KINDS = 6
 };
-enum { I8_INTERLEAVED_K = 1024 }; /* kernels keep an interleaved panel of this K, 16 KiB, on the stack */
+enum { I8_INTERLEAVED_K = 1024 }; /* maximum K: an interleaved panel, 16 KiB, is on the stack */
 
 /* Compute all scale groups of a tile, and write y. The scale groups of A and B are contiguous, with t->groups dwords
- * each. In scale and col_sum, the 16 values of each group are contiguous. The function reads tiles, A and B of t. It
- * ignores acc, rows, panels, bo and row_term of s. */
+ * each. In scale and col_sum, the 16 values of each group are contiguous. Of t, the function reads only `tiles`,
+ * `groups`, `a` and `b`. Of s, the function ignores acc, rows, panels, bo and row_term. */
 typedef void (*i8_scale_groups_fn)(const i8_tile_args *t, const i8_scale_group_args *s, int64_t count);
 
 /* The functions for tiles with scale groups, of up to `mr` rows: of[rows - 1][panels - 1]. */
@@ -396,9 +396,9 @@ typedef struct {
     i8_scale_groups_fn of[I8_MAX_SCALED_MR][I8_MAX_NP];
 } i8_scaled_tiles;
 
-/* The kernels of each path or form of A. An instruction set lacks a kernel if its pointer is NULL or its size 0. */
+/* The kernels of each path or form of A. If a pointer is NULL or a size is 0, the instruction set lacks this kernel. */
 typedef struct {
-    uint8_t flip; /* A' is XORed with this byte before it is interleaved */
+    uint8_t flip; /* the byte to XOR A' with before interleaving */
     /* Interleave a packed micro-panel of `height` rows in place; or NULL. */
     void (*interleave)(uint8_t *a, int height, int64_t groups);
 } i8_interleaved_kernels;
@@ -412,23 +412,22 @@ typedef struct {
     /* Split each dword of a packed single row of A into two dwords of halves, for the row kernels; or NULL. src may be
      * the last half of dst. */
     void (*halve_row)(uint8_t *dst, const uint8_t *src, int64_t dwords, int a_unsigned);
-    /* Split x - zero for each of the k elements x of the row. The differences must be from -255 to 255. B must be u8.
-     */
+    /* Split x - zero for each of the k elements x of a row. The differences must be from -255 to 255. B must be u8. */
     void (*halve_centered)(uint8_t *dst, const uint8_t *src, int64_t k, int a_unsigned, int32_t zero);
 } i8_few_rows_kernels;
 
 typedef struct {
     int rows, columns;              /* size of the largest dot kernel */
     i8_dot_fn of[2][I8_DOT_WIDTHS]; /* [I8_X_UNSIGNED or I8_Y_UNSIGNED][I8_DOTS_1 and so on] */
-    /* `size` returns the bytes of `columns` packed vectors of k bytes. `order` converts u8 or s8 vectors from the form
-     * of pack_panel. src is padded with zeros to the number of bytes that `size` returns. */
+    /* `size` returns the size in bytes of `columns` packed vectors of k bytes. `order` converts u8 or s8 vectors from
+     * the form of pack_panel. src is padded with zeros to the number of bytes that `size` returns. */
     int64_t (*size)(int columns, int64_t k);
     void (*order)(uint8_t *dst, const uint8_t *restrict src, int columns, int64_t k, int y_unsigned);
 } i8_dot_kernels;
 
 typedef struct {
     int rows, columns; /* maximum number of vectors x and y: 1, 2 or 4 */
-    /* [x is s8][y is s8][0 for 1 vector x, 1 for 2, 2 for 4][0 for 1 vector y, 1 for 2, 2 for 4] */
+    /* [x is s8][y is s8][log2 of the number of vectors x][log2 of the number of vectors y] */
     i8_long_k_fn of[2][2][3][3];
 } i8_long_k_kernels;
 
@@ -446,7 +445,7 @@ typedef struct {
     void (*run)(const i8_small_k_args *);
 } i8_small_k_kernels;
 
-/* Kernels for outliers (outliers_body.h), only without VNNI. */
+/* Kernels for outliers (outliers_body.h), for instruction sets without VNNI. */
 typedef struct {
     /* Return the number of i8_outliers of a panel of B'. Set `starts` to the index of the first i8_outliers of each
      * column of each block. A block has `block` groups, an even number. Store at most `room` i8_outliers, and the dense

@@ -1,11 +1,11 @@
 /* Copy rows of the matrix of an image (i8_image in packing.h) from the image.
  *
- * A row consists of runs of bytes that are contiguous in the image: a line of the window if taps follow one another
- * without a gap, otherwise the channels of a tap. The code copies one run for all rows of an output line before the
+ * A row consists of runs of bytes that are contiguous in the image: lines of the window if taps follow one another
+ * without a gap, or else the channels of single taps. The code copies one run for all rows of an output line before the
  * next run.
  */
 
-/* The copies of one run, XORed with flip: `rows` copies of `n` bytes. */
+/* Copy one run of `n` bytes, XORed with flip, for each of `rows` rows of the matrix. */
 typedef struct {
     uint8_t *dst;
     ptrdiff_t dst_row;
@@ -38,7 +38,8 @@ I8_INLINE void i8_copy_bytes(uint8_t *restrict dst, const uint8_t *restrict src,
 }
 
 /* Copy whole chunks. The last chunk overlaps the previous chunk or, with `beyond`, exceeds the end. `r` is passed by
- * value: a store of bytes could change a struct behind a pointer, so the compiler would load the members again. */
+ * value, because a store of bytes could change a struct behind a pointer, whose members the compiler would load
+ * again. */
 I8_INLINE void i8_copy_chunks(i8_copies r, const int chunk, const int beyond)
 {
     for (; r.rows > 0; --r.rows, r.src += r.src_row, r.dst += r.dst_row)
@@ -76,7 +77,7 @@ static void i8_copy_run(const i8_copies *r, int beyond)
         i8_copy_chunks(*r, 1, 0);
 }
 
-/* Copy columns [from, to) of a run of one row. Tap t of the run is at position x + t * dilation of its line. */
+/* Copy columns [from, to) of a run of one row. Tap t of the run is at position x + t * dilation of the image line. */
 I8_INLINE void i8_copy_taps(uint8_t *dst, const i8_image *m, const uint8_t *line, int64_t x, int64_t from, int64_t to,
                             uint8_t flip)
 {
@@ -105,7 +106,7 @@ static void i8_copy_rows_of(uint8_t *dst, ptrdiff_t dst_row, const i8_image *m, 
                             int64_t taps, int64_t rows, int64_t from, int64_t to, uint8_t flip, int room)
 {
     const int64_t stride = m->stride[2], reach = (taps - 1) * m->dilation[2];
-    int64_t first = 0, end = 0; /* range of the rows whose taps are all in the image */
+    int64_t first = 0, end = 0; /* rows whose taps are all in the image */
     if (line && m->steps[4] == 1) {
         first = x < 0 ? (stride - 1 - x) / stride : 0;
         end = m->size[2] - 1 - reach - x < 0 ? 0 : (m->size[2] - 1 - reach - x) / stride + 1;
@@ -128,7 +129,7 @@ static void i8_copy_rows_of(uint8_t *dst, ptrdiff_t dst_row, const i8_image *m, 
     }
 }
 
-/* See i8_packing_kernels.im2col. The function reads nothing after the end of the image. */
+/* See i8_packing_kernels.im2col. i8_im2col reads nothing after the end of the image. */
 static void i8_im2col(uint8_t *dst, ptrdiff_t dst_row, const i8_image *m, int64_t row, int64_t rows, int64_t k0,
                       int64_t k, uint8_t flip)
 {
@@ -142,7 +143,7 @@ static void i8_im2col(uint8_t *dst, ptrdiff_t dst_row, const i8_image *m, int64_
         const int64_t together = rows < width - w ? rows : width - w;
         const uint8_t *image = m->src + row / (width * height * depth) * m->steps[0];
         for (int64_t at = k0, end; at < k0 + k; at = end) {
-            const int64_t number = at / m->line, first = number * m->line; /* line of the window; its first column */
+            const int64_t number = at / m->line, first = number * m->line; /* window line; its first column */
             const int64_t tap = (at - first) / (run ? run : 1) * taps, start = first + tap * m->channels;
             end = at - first < used ? start + run : first + m->line;
             end = end < k0 + k ? end : k0 + k;
@@ -163,8 +164,8 @@ static void i8_im2col(uint8_t *dst, ptrdiff_t dst_row, const i8_image *m, int64_
     }
 }
 
-/* Copy the channels of one group in one line, for i8_image_lines. `src` is column 0 of the line of the image, or NULL
- * in the padding. */
+/* Copy the channels of one group in one line of the image, for i8_image_lines. `src` is column 0 of the line of the
+ * image, or NULL in the padding. */
 static void i8_image_line(uint8_t *dst, const i8_image *m, const uint8_t *src, int64_t x, int64_t columns, uint8_t flip)
 {
     const int64_t channels = m->channels;

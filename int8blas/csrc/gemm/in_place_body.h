@@ -8,7 +8,7 @@
  * prefetched into L2. */
 enum { I8_DOT_AHEAD = 1 << 13 };
 
-/* Return the number of groups of a column that dot_body.h takes at a time. Each of up to 4 columns has a register; more
+/* Return the number of groups of a column that dot_body.h takes at a time. Up to 4 columns have a register each. More
  * columns share one register. */
 I8_INLINE int i8_dots_lanes(int columns) { return columns > 4 ? I8_LANES / columns : I8_LANES; }
 
@@ -112,7 +112,7 @@ static void i8_order_dots(uint8_t *dst, const uint8_t *restrict src, int columns
     const int64_t size = i8_dots_size(columns, k) / (I8_PAIRED ? 2 : 1), steps = size / (4 * lanes * columns);
     int32_t order[I8_LANES];
     uint8_t *ordered = dst + (I8_PAIRED ? size : 0), *to = ordered;
-    /* Vector v of a step gathers the dwords of column v * I8_LANES / lanes and of the next columns. */
+    /* Vector v of a step gathers the dwords of the columns from v * I8_LANES / lanes on. */
     if (lanes == 1 || columns == 1) {
         memcpy(to, src, (size_t)size);
     } else if (lanes < I8_LANES) {
@@ -130,7 +130,7 @@ static void i8_order_dots(uint8_t *dst, const uint8_t *restrict src, int columns
         i8_halve(dst, ordered, size / (4 * I8_LANES), y_unsigned, I8_LANES);
 }
 
-/* Copy rows. Prefetch the bytes that follow in each row, because the next call copies them. */
+/* Copy rows. Prefetch the next bytes of each row, which the next call copies. */
 static void i8_copy_rows(uint8_t *dst, int64_t bytes, int64_t rows, const uint8_t *src, ptrdiff_t row_stride)
 {
     for (; rows > 0; --rows, src += row_stride)
@@ -140,8 +140,8 @@ static void i8_copy_rows(uint8_t *dst, int64_t bytes, int64_t rows, const uint8_
         }
 }
 
-/* Reorder one row of a block of few_rows_body.h to the order of its columns: transpose 4 x 4 dwords in units of 128
- * bits, so that unit q of lane l becomes unit l of lane q. */
+/* Bring one row of a block of few_rows_body.h into the order of the columns: transpose the 4 x 4 units of 128 bits of 4
+ * vectors, so that unit l of vector q becomes unit q of vector l. */
 static void i8_store_few_rows(int32_t *dst, const int32_t *acc, int32_t add)
 {
     const i8_vec offset = i8_broadcast(&add);

@@ -2,9 +2,9 @@
  * includes this file once, after I8_PEAK_STEP(acc, a, b), the fastest multiply-add of the instruction set.
  *
  * 16 independent accumulators cover the latency of a multiply-add, 4 or 5 cycles, on two ports. With 16 registers of
- * 256 bits, or with two registers for each accumulator, there are 12 accumulators. I8_OPAQUE needs no instruction, but
- * makes the compiler assume a new value of `a` each time, so no instruction of a multiply-add moves out of the
- * loop. Compilers without I8_OPAQUE have no function for the peak. */
+ * 256 bits, or with two registers for each accumulator, there are 12 accumulators. I8_OPAQUE takes no instruction, but
+ * makes the compiler assume that `a` changes in each iteration, so that no instruction of a multiply-add moves out of
+ * the loop. Compilers without I8_OPAQUE have no function for the peak. */
 #if defined(__GNUC__)
 #ifdef I8_AARCH64
 #define I8_PEAK 12

@@ -2,27 +2,27 @@
  * (i8_long_k_args in gemm.h). gemm.c includes this file once, after I8_DOT(acc, a, b) and the i8_vec of tile_body.h
  * with i8_repeat_some, i8_fold_lanes, i8_fold_units, i8_words_s8 and i8_words_u8.
  *
- * Each of the rows * columns sums has its own accumulators. If there are few sums, each has several accumulators, so
+ * Each of the rows * columns sums has its own accumulator. If there are few sums, each sum has several accumulators, so
  * that a multiply-add does not wait for the previous multiply-add. The products of a segment are added in s32, and
  * segments in s64. A stretch is I8_LANES segments: each lane adds the products of one segment, so only the sum of the
  * lanes needs s64. Leaving the loop after each segment would be 1.02x slower for vectors from memory.
  *
  * If an instruction multiplies bytes, a step has one vector of bytes of each operand. VNNI multiplies u8 by s8. On
- * AArch64, the dot product takes two operands of one sign (I8_ALIKE); the matrix multiplication extension also takes
- * different signs. If no instruction takes the signs of the operands, the kernel shifts x by 128, and corrects the
- * result by the sums of y. These sums are products with a vector of ones. The sums of y need one more multiply-add for
- * each vector y, which takes hardly any time, because loads limit the speed.
+ * AArch64, the dot product takes two operands of the same sign (I8_ALIKE). The matrix multiplication extension also
+ * takes different signs. If no instruction takes the signs of the operands, the kernel shifts x by 128, and corrects
+ * the result by the sums of y, which are products of y with a vector of ones. The sums of y need one more multiply-add
+ * for each vector y, which takes hardly any time, because loads limit the speed.
  *
  * If no instruction multiplies bytes, a load widens half a vector of bytes, and VPMADDWD takes any signs. Widening
  * takes 8 instructions for 64 bytes with AVX2. Splitting bytes into halves would take 7.5 instructions for operands of
- * different signs and 10.5 for equal signs. Shifting x would take 9 instructions. */
+ * different signs and 10.5 for operands of the same sign. Shifting x would take 9 instructions. */
 #define I8_LONG_K_STEP ((I8_PAIRED ? 2 : 4) * I8_LANES)
 #define I8_LONG_K_STRETCH (I8_LANES * (int64_t)I8_LONG_K_SEGMENT)
 
 #ifndef I8_ALIKE
 #define I8_ALIKE 0
 #endif
-/* acc += x * y in bytes */
+/* Add the products of the bytes of x and y to acc. */
 #if I8_ALIKE
 #define I8_LONG_K_DOT(acc, x, y, x_signed, y_signed)                                                                   \
     do {                                                                                                               \
@@ -82,7 +82,8 @@ I8_INLINE i8_vec i8_long_k_load(const void *p, const int is_signed, const int sh
 #endif
 }
 
-/* Add one step: acc[i * columns + j] += x(i) * y(j), and sum[j] += y(j) if it is needed. `mask` is for y, or NULL. */
+/* Add one step: acc[i * columns + j] += x(i) * y(j), and sum[j] += y(j) if x is shifted. `mask` is ANDed with y, unless
+ * it is NULL. */
 I8_INLINE void i8_long_k_step(i8_vec *acc, i8_vec *sum, const uint8_t *x, ptrdiff_t x_row, const uint8_t *y,
                               ptrdiff_t y_row, const void *mask, const int rows, const int columns, const int x_signed,
                               const int y_signed)

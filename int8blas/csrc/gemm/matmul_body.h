@@ -1,9 +1,9 @@
-/* Tiles by an instruction that multiplies 2 rows of 8 k by 2 columns of 8 k to 4 sums (USMMLA), for tile_body.h, which
- * calls add_products of the same prefix. isa/i8mm.h has i8_matmul(acc, a, b).
+/* Compute tiles with USMMLA, an instruction that multiplies 2 rows of 8 k by 2 columns of 8 k to 4 sums. tile_body.h
+ * calls the add_products that this file defines. isa/i8mm.h has i8_matmul(acc, a, b).
  *
  * The tiles take two groups of k together. A unit of B' has 4 columns of a group. Zipping the dwords of a unit of the
  * first group and a unit of the second group makes two units, each with 2 columns of 8 k. A call zips B' once for all
- * tiles along M, into other memory. interleave_a zips the micro-panel of A' in place: the dwords of a row are then
+ * tiles along M, into other memory. interleave_a zips the micro-panel of A' in place, so that the dwords of a row are
  * adjacent, and two rows are a unit. If the number of groups is odd, the last group of A' is unchanged, and the last
  * group of B' is zipped with zeros.
  *
@@ -71,7 +71,7 @@ I8_INLINE void I8_NAME(add_products)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], co
 {
     int32x4_t acc[I8_ROW_PAIRS(I8_MR)][I8_COLUMN_PAIRS];
     int64_t groups = t->groups;
-    I8_IN_MEMORY(sums); /* the products need all registers */
+    I8_IN_MEMORY(sums); /* the multiply-adds need all registers */
     (void)row;
     (void)np;
     I8_FOR(i, I8_ROW_PAIRS(mr)) I8_FOR(j, I8_COLUMN_PAIRS) acc[i][j] = vdupq_n_s32(0);

@@ -8,7 +8,7 @@
  * The cycles were measured on a Xeon with 2 MiB of L2 for each core. A tile of 32 rows and 2 panels has four registers
  * of sums. A step of the tile takes two loads of A, two loads of B and four TDPBUSD: 32 cycles of loads overlap with 64
  * cycles of products, and four independent sums hide the latency. A register of B has 16 groups of a packed panel. The
- * instructions are assembly, because the intrinsics of compilers do not declare that they read memory.
+ * instructions are assembly, because the intrinsics do not tell the compiler that they read memory.
  */
 #include "isa/names.h"
 
@@ -210,7 +210,8 @@ static void i8_amx_pack(uint8_t *dst, int rows, int64_t k, const uint8_t *src, p
                                 row_stride, k_stride, flip);
         return;
     }
-    /* Take no more rows at a time than an L1 cache has ways, because the lines of all rows may belong to one set. */
+    /* Pack at most as many rows at a time as an L1 cache has ways, because the lines of all rows may belong to one
+     * set. */
     for (; rows >= ROWS; rows -= ROWS, src += ROWS * row_stride, dst += ROWS * I8_MATRIX_K)
         i8_amx_pack_rows(dst, step, ROWS, k, src, row_stride, flip);
     for (; rows > 0; --rows, src += row_stride, dst += I8_MATRIX_K)

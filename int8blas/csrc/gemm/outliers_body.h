@@ -3,13 +3,15 @@
  * s16.
  *
  * In the dense part no sum over two groups of four k saturates. VPMADDUBSW adds the products of k and k + 1, and VPADDW
- * adds the products of k + 4 and k + 5 to them. The positive values of B' at these four k sum to at most 128, the
- * negative values to at least -128. So no sum exceeds s16 for any A' (255 * 128 = 32640). If four values exceed this
- * limit, packing reduces the largest of them until they meet it. The differences are the outliers.
+ * adds the products of k + 4 and k + 5. In the dense part, the positive values at the four k of a sum add up to at most
+ * 128, and the negative values to at least -128, so no sum exceeds s16 for any A' (255 * 128 = 32640). If the values of
+ * B' at four k exceed these limits, packing reduces the largest value until the sum meets the limit. The outliers are
+ * the amounts by which packing reduces values.
  *
  * Outliers are stored column by column. An i8_outliers has four k of one column. The kernel reads A' by columns, and
- * interleaves four columns of A' to groups of 4, for two vectors of rows at a time. With AVX2 the outliers take 20
- * instructions for 128 products: 8 are shuffles and 8 use the multiplier. The dense part takes 10 instructions. */
+ * interleaves four columns of A' to groups of 4, for two vectors of rows at a time. With AVX2, 128 products of outliers
+ * take 20 instructions: 8 are shuffles and 8 use the multiplier. 128 products of the dense part take 10
+ * instructions. */
 
 /* Among four values, reduce the values with the sign `sign` (1 or -1) until their magnitudes sum to at most 128. The
  * outliers of the column begin at dst[first], and `count` of them exist already. dst has room for `room` outliers. The
@@ -78,7 +80,8 @@ static int64_t i8_split_panel(int8_t *restrict dense, i8_outliers *dst, int64_t 
     return total;
 }
 
-/* The bytes of one column in the copy of A' by columns: two vectors of rows. The next column follows without a gap. */
+/* The bytes of one column in the copy of A' by columns: two vectors of rows. Columns follow one another without
+ * gaps. */
 #define I8_COLUMN_BYTES (8 * I8_LANES)
 
 /* Transpose 16 columns of a vector of rows, a_row bytes apart: each unit of 128 bits holds 16 rows. */
@@ -86,7 +89,7 @@ I8_INLINE void i8_transpose_rows(uint8_t *dst, const uint8_t *a, ptrdiff_t a_row
 {
     static const uint8_t order[16] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
     const i8_vec by_column = i8_load_units(order, 0);
-    i8_vec x[4][4]; /* first [rows 4 q to 4 q + 3 of each unit][group of 4 k]; each lane is one column of the group */
+    i8_vec x[4][4]; /* at first [q: rows 4 q to 4 q + 3 of each unit][group of 4 k]; a lane is a column of the group */
     I8_FOR(q, 4) {
         I8_FOR(i, 4) x[q][i] = i8_xor(i8_load_units(a + (4 * q + i) * a_row, 16 * a_row), flip);
         i8_transpose_lanes(x[q]);
@@ -135,8 +138,8 @@ static void i8_columns_of(uint8_t *dst, int64_t columns, const uint8_t *a, ptrdi
     }
 }
 
-/* Multiply one column of outliers by `vectors` vectors of rows: acc[v][q] has rows 4 q to 4 q + 3 of each unit of 128
- * bits. */
+/* Multiply one column of outliers by `vectors` vectors of rows. acc[v][q] has the sums of rows 4 q to 4 q + 3 of each
+ * unit of 128 bits. */
 I8_INLINE void i8_outlier_column(i8_vec acc[2][4], const uint8_t *a, const i8_outliers *o, const i8_outliers *end,
                                  const int vectors)
 {
@@ -162,7 +165,7 @@ I8_INLINE void i8_outlier_rows(const i8_outlier_args *t, const uint8_t *a, int64
             i8_outlier_column(acc[c], a, t->outliers + starts[0], t->outliers + starts[1], vectors);
         }
         I8_FOR(v, vectors) I8_FOR(q, 4) {
-            i8_vec sums[4]; /* [column], a lane for each row; transposed to [row of 4], a lane for each column */
+            i8_vec sums[4]; /* sums[column] with a lane for each row, then sums[row] with a lane for each column */
             I8_FOR(c, 4) sums[c] = acc[c][v][q];
             i8_transpose_lanes(sums);
             I8_FOR(i, 4) {

@@ -62,7 +62,7 @@ I8_INLINE void i8_pack_k_contiguous(uint8_t *dst, int width, int from, const int
     int64_t done = 0;
     for (; done + 16 <= k; done += 16, s += 16, d += 16 * width) {
         i8_unit v[4];
-        /* Prefetch one cache line of each of the next rows in turn. */
+        /* Prefetch a cache line of the next 4 rows, one row after the other. */
         if (rows == 4)
             I8_PREFETCH(s + (4 + (done >> 4 & 3)) * row_stride);
         I8_FOR(i, rows) v[i] = i8_xor_unit(i8_load_unit(s + i * row_stride), f);
@@ -91,15 +91,15 @@ I8_INLINE void i8_pack_k_contiguous(uint8_t *dst, int width, int from, const int
                                          : i8_gather(s + i * row_stride, 1, (int)(k - done), flip));
 }
 
-/* Pack 1 to 16 rows that lie side by side in memory: interleave the bytes of 4 consecutive k. For a panel of more than
- * 16 rows, `rows` is 16. The function may overwrite up to `room` bytes from dst on. The packed bytes end at dst + 4 *
- * width * ceil(k / 4). */
+/* Pack 1 to 16 rows that lie side by side in memory: interleave the bytes of 4 consecutive k. If the panel has more
+ * than 16 rows, `rows` is 16. The function may overwrite up to `room` bytes from dst on. The packed bytes end at dst +
+ * 4 * width * ceil(k / 4). */
 I8_INLINE void i8_pack_line(uint8_t *dst, int64_t room, const int width, const int rows, int64_t k, const uint8_t *src,
                             ptrdiff_t k_stride, uint8_t flip)
 {
     const int stored = width <= 4 ? 16 : width <= 8 ? 32 : 64;
     const i8_unit f = i8_and_unit(i8_set_unit(flip), i8_first_bytes(rows));
-    /* Stores may write bytes after the end of a group. The next group overwrites these bytes. */
+    /* A store may write bytes after the end of a group, which the next group overwrites. */
     uint8_t last[64];
     for (; k > 0; k -= 4, room -= 4 * width, src += 4 * k_stride) {
         uint8_t *d = room >= stored ? dst : last;
@@ -131,7 +131,7 @@ static void i8_pack_rows_contiguous(uint8_t *dst, int width, int rows, int64_t k
 {
     const int64_t size = 4 * ((k + 3) / 4) * width;
     if (width > 16) {
-        /* The last rows overlap the previous rows. */
+        /* The last i8_pack_line packs some rows again. */
         for (int i = 0; i < rows; i += 16) {
             const int first = i + 16 <= rows ? i : rows - 16;
             i8_pack_line(dst + 4 * first, size - 4 * first, width, 16, k, src + first, k_stride, flip);
@@ -148,8 +148,8 @@ static void i8_pack_rows_contiguous(uint8_t *dst, int width, int rows, int64_t k
 #endif
 
 /* Copy a single contiguous row, which is a micro-panel already. The function stores no single bytes, because a later
- * load of a dword would wait for the stores of its bytes. i8_copy_run, whose chunks may overlap, would be 1.05x slower
- * (64 x 64 x 64, signed A). */
+ * load of a dword would wait for the stores of its bytes. i8_copy_run, whose chunks may overlap, would make products
+ * 1.05x slower (64 x 64 x 64, signed A). */
 I8_NOINLINE void i8_pack_row(uint8_t *dst, int64_t k, const uint8_t *src, uint8_t flip)
 {
     int64_t i = 0;
@@ -238,8 +238,8 @@ static void i8_pack_tiles(uint8_t *dst, const int *first, int tiles, int64_t k, 
 
 #ifdef I8_UNITS
 /* Pack panels of columns that lie side by side in memory. Each step packs I8_PACK_GROUPS groups of I8_PACK_PANELS
- * panels. The steps move along the rows, so the function reads a few sequential streams, and it prefetches the next
- * bytes of each stream. A row of I8_PACK_PANELS panels is one vector. Return the number of packed panels, the largest
+ * panels. The steps move along the rows, so the function reads a few sequential streams, and prefetches the next bytes
+ * of each stream. A row of I8_PACK_PANELS panels is one vector. Return the number of packed panels, the largest
  * multiple of I8_PACK_PANELS. */
 enum { I8_PACK_GROUPS = 4, I8_PACK_PANELS = I8_LANES / 4, I8_PACK_AHEAD = 128 };
 
@@ -291,7 +291,7 @@ static void i8_pack_panels(uint8_t *dst, ptrdiff_t panel_stride, int64_t columns
         uint8_t *d = dst + packed * panel_stride;
         const uint8_t *s = src + packed * I8_PANEL * column_stride;
 #ifdef I8_UNITS
-        if (lines) { /* 5 to 10 ns faster than i8_pack_panel, which is 5 % of the smallest products */
+        if (lines) { /* 5 to 10 ns faster than i8_pack_panel: 5 % of the smallest products */
             i8_pack_rows_contiguous(d, I8_PANEL, width, k, s, k_stride, flip);
             continue;
         }
@@ -307,7 +307,8 @@ I8_INLINE void i8_rows_of_group(uint8_t rows[4][I8_PANEL], const uint8_t *group,
     i8_unit v[4];
     I8_FOR(j, 4) v[j] = i8_xor_unit(i8_load_unit(group + 16 * j), i8_set_unit(flip));
     /* Byte (column, k) has index 4 * column + k in a group, and 16 * k + column in rows. Each zip of the halves of the
-     * 64 bytes moves the highest bit of the index to the lowest place, so four zips move the column there. */
+     * 64 bytes moves the highest bit of the index to the lowest place, so four zips move the 4 bits of the column to
+     * the lowest places. */
     I8_FOR(step, 4) {
         const i8_unit low[2] = {v[0], v[1]}, high[2] = {v[2], v[3]};
         I8_FOR(j, 2) {
@@ -381,7 +382,8 @@ I8_INLINE void i8_sums_of_rows(int64_t *sums, const int rows, int64_t k, const u
     I8_FOR(r, rows) sum[r] = i8_zero_unit();
     for (; i + 16 <= k; i += 16)
         I8_FOR(r, rows) sum[r] = i8_add_bytes(sum[r], i8_xor_unit(i8_load_unit(src + r * row_stride + i), f));
-    /* The XOR turns the zeros after the last bytes into `flip`. Adding `behind` subtracts these bytes from the sums. */
+    /* The XOR turns the zeros after the last bytes into `flip`. Adding `behind` removes the flipped zeros from the
+     * sums. */
     const int64_t behind = rest > 0 ? (rest - 16) * flip : 0;
     if (rest > 0)
         I8_FOR(r, rows)
@@ -398,7 +400,7 @@ I8_INLINE void i8_sums_of_rows(int64_t *sums, const int rows, int64_t k, const u
 }
 #endif
 
-/* Sum at most 16 rows that lie side by side in memory: add whole lines. A constant `count` makes this faster. */
+/* Sum at most 16 rows that lie side by side in memory: add whole lines. A constant `count` makes the loops faster. */
 I8_INLINE void i8_sums_of_lines(int64_t *sums, const int count, int64_t k, const uint8_t *src, ptrdiff_t k_stride,
                                 uint8_t flip)
 {

@@ -6,14 +6,14 @@
 
 #define I8_MAX_PAIR_SUM 256 /* two values of -128 */
 
-/* The matrix that im2col makes of an image whose innermost dimension is the channels. Memory never has the whole
- * matrix. A row is an output pixel in the order (n, d, h, w). A column is an element of the window in the order (d, h,
+/* The matrix that im2col makes of an image whose innermost dimension is the channels. The whole matrix is never in
+ * memory. A row is an output pixel in the order (n, d, h, w). A column is an element of the window in the order (d, h,
  * w, channel):
  *
- *     element = src[n, out * stride + tap * dilation - before, channel]       in each spatial dimension d, h, w
+ *     element = src[n, out * stride + tap * dilation - before, channel]       in each spatial dimension d, h, w,
  *
- * or `padding` outside of the image. A line of the window has `line` columns: kernel[2] * channels, or more columns,
- * whose values do not matter. Images with one spatial dimension use w, images with two use h and w. */
+ * or `padding` outside of the image. A line of the window has `line` columns: kernel[2] * channels, and possibly more
+ * columns with any values. Images with one spatial dimension use w, images with two use h and w. */
 typedef struct {
     const uint8_t *src, *end; /* element (0, 0, 0, 0, 0), and the byte after the last image */
     ptrdiff_t steps[5];       /* steps of n, d, h, w and channel, in bytes */
@@ -38,8 +38,8 @@ typedef struct {
      * with contiguous rows. */
     void (*unpack_panels)(uint8_t *dst, ptrdiff_t dst_row, int64_t columns, int64_t k, const uint8_t *src,
                           ptrdiff_t panel_stride, uint8_t flip);
-    /* Unpack `groups` groups of a panel of 4 bits (gemm.h) into a panel of B', minus a zero point: one value, or if
-     * `zeros` is not NULL, 16 values for each `zero_groups` groups. */
+    /* Unpack `groups` groups of a panel of 4 bits (gemm.h) into a panel of B', minus a zero point. If `zeros` is NULL,
+     * the zero point is `zero`. If not, each `zero_groups` groups have 16 zero points. */
     void (*unpack_four_bits)(int8_t *restrict dst, const uint8_t *restrict src, int64_t groups, uint8_t zero,
                              const uint8_t *zeros, int64_t zero_groups);
     /* Sum `rows` vectors of k bytes, each byte XORed with flip and read as u8. */
@@ -47,7 +47,7 @@ typedef struct {
                      ptrdiff_t k_stride, uint8_t flip);
     /* Sum the columns of a packed panel of B'. */
     void (*panel_sums)(int64_t *sums, const int8_t *panel, int64_t groups);
-    /* Multiply n sums by a factor, modulo 2**32, to get the terms of a zero point. */
+    /* Multiply n sums by a factor, modulo 2**32. The products are the terms of a zero point. */
     void (*scale_sums)(int32_t *restrict dst, const int64_t *restrict sums, int64_t n, int32_t factor);
     /* Sum the squares of each of `rows` vectors of k bytes, s8 or u8, or of each column of a packed panel of B'. */
     void (*row_squares)(int64_t *sums, int64_t rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
@@ -59,9 +59,9 @@ typedef struct {
                         ptrdiff_t k_stride, uint8_t flip, int enough);
     /* Subtract `by` from n bytes. A byte smaller than `by` becomes 0. */
     void (*rebase)(uint8_t *x, int64_t n, uint8_t by);
-    /* Return the largest pair sum of a panel. A pair (k, k + 1), k even, has two pair sums: the sum of its positive
-     * values, and the sum of the magnitudes of its negative values. Return I8_MAX_PAIR_SUM if a pair sum exceeds
-     * `enough`. */
+    /* Return the largest pair sum of a panel. For even k, the pair (k, k + 1) has two pair sums: the sum of its
+     * positive values, and the sum of the magnitudes of its negative values. Return I8_MAX_PAIR_SUM if a pair sum
+     * exceeds `enough`. */
     int (*panel_pair_sum)(const int8_t *panel, int64_t groups, int enough);
     /* Widen operands for I8_DOT2 to s16. Both functions are NULL in portable C, which has no I8_DOT2. widen_a reads
      * rows of k bytes, or a micro-panel (src_group is not 4, k is a multiple of 4). widen_a XORs the bytes with flip,
@@ -72,8 +72,8 @@ typedef struct {
     void (*widen_b)(int16_t *restrict dst, const int8_t *restrict src, int64_t groups);
 
     /* Copy columns [k0, k0 + k) of rows of an image's matrix, XORed with flip. Rows of dst are dst_row bytes apart. The
-     * function may change bytes between the end of a row and the next row. If there are 4 or more such bytes, the
-     * function pads the row with zeros to a multiple of 4. */
+     * function may change bytes between the end of a row and the next row. If there are 4 or more bytes between two
+     * rows, the function pads the row with zeros to a multiple of 4. */
     void (*im2col)(uint8_t *dst, ptrdiff_t dst_row, const i8_image *image, int64_t row, int64_t rows, int64_t k0,
                    int64_t k, uint8_t flip);
     /* Copy a rectangle of image 0: `lines` lines from line y on, and `columns` columns from column x on. XOR each byte

@@ -4,14 +4,13 @@
  *     acc += (products of k 0 to 7) + (products of k 8 to 15)          neighbours are added in s32
  *
  * If no column of B' has -128 at both k and k + 8, the sum of both products fits s16, and one SADALP adds it to the
- * sums. Otherwise each product has its own SADALP. A sum has four lanes, which are added at the end. The kernel
- * multiplies 3 or 4 rows by 4 columns at a time. The loop takes 22 of 32 registers: 16 for sums, 4 for A, 1 for B and 1
- * for products.
+ * sums. If a column has -128 at both k and k + 8, each product has its own SADALP. The four lanes of a sum are added at
+ * the end. The kernel multiplies 3 or 4 rows by 4 columns at a time. The loop takes 22 of 32 registers: 16 for sums, 4
+ * for A, 1 for B and 1 for products.
  *
- * The tiles take four groups of k together. In B', the dwords of a column are then adjacent: first all k of 4 columns,
- * then all k of the next 4 columns. i8_interleave_panel brings B' into this order once for all tiles along M.
- * interleave_a makes the dwords of a row of A' adjacent. If fewer than four groups are left, A' keeps their order, and
- * B' is padded with zeros. */
+ * The tiles take four groups of k together. For all tiles along M, i8_interleave_panel makes the dwords of a column of
+ * B' adjacent once: first all k of 4 columns, then all k of the next 4 columns. interleave_a makes the dwords of a row
+ * of A' adjacent. If fewer than four groups are left, their order in A' is unchanged, and B' is padded with zeros. */
 #include "core/dwords.h"
 
 #define I8_COLUMN_SETS (I8_PANEL / 4)
@@ -29,11 +28,11 @@ void I8_OF_SET(interleave_a)(uint8_t *a, int height, int64_t groups)
     }
 }
 
-/* Interleave a panel, one set of columns at a time. Return whether two products fit s16. */
+/* Interleave a panel, one set of columns at a time. Return whether the sum of two products fits s16. */
 static int i8_interleave_panel(int8_t *dst, const int8_t *b, int64_t groups)
 {
     const int64_t steps = (groups + I8_STEP_GROUPS - 1) / I8_STEP_GROUPS;
-    int8x16_t least = vdupq_n_s8(0); /* for each column, the larger byte of k and k + 8 */
+    int8x16_t least = vdupq_n_s8(0); /* minimum, over all k, of the larger byte of k and k + 8 */
     for (int64_t step = 0; step < steps; ++step, groups -= I8_STEP_GROUPS, b += I8_STEP_GROUPS * 4 * I8_PANEL)
         I8_FOR(q, I8_COLUMN_SETS) {
             uint32x4x4_t x;
@@ -54,7 +53,7 @@ I8_INLINE i8_unit i8_row_of_groups(const uint8_t *a, ptrdiff_t a_group, int64_t 
     return i8_load_unit(x);
 }
 
-/* Successive instructions take different rows, so that no instruction waits for the previous one. */
+/* Successive instructions take different rows, so that no instruction waits for the previous instruction. */
 I8_INLINE void i8_multiply_column(int32x4_t acc[I8_SET_ROWS][4], const i8_unit *a, i8_unit b, const int j,
                                   const int rows, const int in_16_bits)
 {

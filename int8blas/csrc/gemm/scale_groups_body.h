@@ -3,7 +3,7 @@
  * of the earlier groups, panels * v for B, and 1 for a broadcast of A. Tiles of 4 x 3 panels take 12 + 12 + 3 + 1 = 28
  * of 32 registers. Tiles of 3 x 1 panels with v = 2 take 6 + 6 + 2 + 1 = 15 of 16 registers.
  *
- * Without VNNI, tiles have one row and are multiplied as in tile_body.h. The f32 sums of these tiles are in memory
+ * Without VNNI, tiles have one row and are multiplied as in tile_body.h. Without VNNI, the f32 sums are in memory
  * during the multiplication. tiles.c includes this file once, after tile_body.h, which defines the names that this file
  * uses. */
 #if I8_PAIRED
@@ -17,7 +17,7 @@
 #define I8_KEEPS_B 0
 #endif
 
-/* Set acc to the sums of one group. */
+/* Set acc to the sums of one scale group. */
 I8_INLINE void i8_scaled_products(i8_vec acc[I8_MR][I8_ROW_NP * I8_VECS], const i8_tile_args *t, const uint8_t *a,
                                   const int8_t *b, const int mr, const int np)
 {
@@ -48,7 +48,7 @@ I8_INLINE void i8_scaled_tile(const i8_tile_args *t, const i8_scale_group_args *
 {
     i8_vec acc[I8_MR][I8_ROW_NP * I8_VECS];
     i8_f32 y[I8_SCALED_MR][I8_ROW_NP * I8_VECS];
-    float row_scale[I8_SCALED_MR]; /* 1 without row scales, which changes no number */
+    float row_scale[I8_SCALED_MR]; /* 1.0 if there are no row scales */
     int32_t ao[I8_SCALED_MR];
     const int64_t row = tile * mr;
     const uint8_t *a = t->a.data + tile * t->a.tile;

@@ -94,7 +94,7 @@ I8_INLINE void i8_small_k_rows(const i8_small_k_args *t, int64_t row, const int 
 
 I8_INLINE void i8_small_k_groups(const i8_small_k_args *t, const int groups, const int distances)
 {
-    /* With one or two groups, the memory bandwidth for C limits the speed. Writing row by row is then fastest. */
+    /* With one or two groups, the memory bandwidth for C limits the speed, and writing row by row is fastest. */
     const int rows = groups <= 2 ? 1 : groups <= 4 ? I8_SMALL_K_ROWS : 2;
     int64_t i = 0;
     for (; i + rows <= t->rows; i += rows)

@@ -2,7 +2,7 @@
  * file after pack_body.h. A square is at most 2**16, so the sum of I8_SQUARES squares fits s32. */
 enum { I8_SQUARES = 1 << 14 };
 
-/* Simple loops, which the compiler vectorizes. `is_signed` is a constant. */
+/* The compiler vectorizes these simple loops. `is_signed` is a constant. */
 I8_INLINE int64_t i8_sum_squares(int64_t k, const uint8_t *src, ptrdiff_t k_stride, const int is_signed)
 {
     int64_t total = 0;

@@ -1,5 +1,5 @@
-/* The kernel of stacks of small matrices (i8_stack_args in gemm.h). In the first part, C has up to 16 elements, each in
- * its own lane.
+/* The kernel of stacks of small matrices (i8_stack_args in gemm.h). In the first part of this file, C has up to 16
+ * elements, each in its own lane.
  *
  * A unit of 128 bits holds a whole matrix of A, and another unit holds a matrix of B. One shuffle of each unit copies
  * the bytes of two k into the words of each lane, from the row of A and the column of B that belong to the lane's
@@ -9,7 +9,7 @@
 #define I8_STACK_VECTORS (I8_STACK_UNIT / I8_LANES)
 #define I8_STACK_PAIRS (I8_STACK_UNIT / 2)
 
-/* The places of the two words of a lane in its unit of 128 bits. VPMADDWD adds products of neighbours; NEON adds
+/* Return the place of word i of a lane in its unit of 128 bits. VPMADDWD adds products of neighbours. NEON adds
  * products of the lower and the upper half. */
 #ifdef I8_AARCH64
 #define I8_STACK_WORD(lane, i) ((lane) + 4 * (i))
@@ -61,7 +61,7 @@ I8_INLINE void i8_multiply_stack(const i8_stack_args *t, const i8_stack_tables *
 {
     const int pairs = some ? some : (t->k + 1) / 2, size = t->m * t->n;
     const i8_vec a_flip = i8_set_8(t->a.flip), b_flip = i8_set_8(t->b.flip), b_zero = i8_load(s->b_zero);
-    /* Before this matrix, stores of whole vectors end inside the stack. */
+    /* For matrices before `whole`, stores of whole vectors end inside the stack. */
     const int64_t whole =
         t->c_step == size ? t->count - (vectors * I8_LANES + size - 1) / size : -1;
     int32_t *c = t->c;
@@ -98,8 +98,8 @@ I8_INLINE void i8_keep_matrix(i8_stack_operand *x, uint8_t unit[I8_STACK_UNIT])
  * AVX-512 on an Intel CPU with AMX, and tiles take 64 ns. */
 enum { I8_STACK_SPARE = 4 * I8_LANES }; /* bytes read after a matrix, and words written after a result */
 
-/* An operand in lines, which are its rows or its columns, `step` bytes apart. Elements of a line are `inner` bytes
- * apart. If `inner` is not 1, the kernel copies lines. */
+/* The lines of an operand, which are its rows or its columns, are `step` bytes apart. Elements of a line are `inner`
+ * bytes apart. If `inner` is not 1, the kernel copies lines. */
 typedef struct {
     const uint8_t *end; /* the end of readable memory, or NULL if only the elements are readable */
     ptrdiff_t step, inner;
@@ -155,14 +155,14 @@ I8_INLINE i8_vec i8_line_words(const i8_stack_lines *s, const uint8_t *p)
     return i8_sub_16(i8_xor(i8_words_u8(p), s->flip), s->zero);
 }
 
-/* Widen the lines of A along k, one after the other. */
+/* Widen lines of A, which extend along k, one after the other. */
 I8_INLINE void i8_widen_lines(int16_t *dst, const i8_stack_lines *s, const uint8_t *p)
 {
     for (int i = 0; i < s->lines * s->length; i += 2 * I8_LANES)
         i8_store(dst + i, i8_line_words(s, p + i));
 }
 
-/* Two bytes of a unit become the first and the second word of each lane. The struct has the indices of these bytes. */
+/* Two bytes of a unit become the two words of each lane. `of` has the indices of the two bytes. */
 typedef struct {
     uint8_t of[2][I8_STACK_VECTORS][4 * I8_LANES];
 } i8_stack_orders;
@@ -237,8 +237,8 @@ I8_INLINE void i8_multiply_lines(const i8_stack_args *t, const int panels)
     i8_fill_stack_orders(&orders);
     i8_set_stack_lines(&left, &t->a, t->k, t->m, t->count, t->a.column, t->a.row,
                        t->k == 1 || t->m == 1 || i8_is_shorter(t->a.column, t->a.row));
-    /* If B has a single column, its lines are its rows, because a CPU does not forward stores of single words to a load
-     * of a vector. */
+    /* If B has a single column, the rows of B are its lines, because a CPU does not forward stores of single words to a
+     * load of a vector. */
     i8_set_stack_lines(&right, &t->b, t->k, t->n, t->count, t->b.row, t->b.column,
                        t->n > 1 && t->k > 1 && i8_is_shorter(t->b.row, t->b.column));
     const ptrdiff_t a_row = left.along_k ? t->k : 2, a_pair = left.along_k ? 2 : 2 * SIDE;
@@ -406,8 +406,9 @@ I8_INLINE i8_vec i8_run_elements(const i8_stack_operand *x, const uint8_t *p, co
     return i8_sub(i8_xor(bytes, i8_set_32(x->flip)), i8_set_32(x->zero));
 }
 
-/* C has one element, and matrices of A are neighbours. Matrices of B are neighbours (`step` is 1), or one matrix (0). A
- * lane has one product. The last vector may compute some products again. */
+/* Multiply stacks whose C has one element, and whose matrices of A are neighbours. Matrices of B are neighbours (`step`
+ * is 1), or there is one matrix (`step` is 0). Each lane has one product. The last vector may compute some products
+ * again. */
 I8_INLINE void i8_multiply_runs(const i8_stack_args *t, const int step)
 {
     for (int64_t i = 0; i < t->count; i += I8_LANES) {
@@ -420,7 +421,7 @@ I8_INLINE void i8_multiply_runs(const i8_stack_args *t, const int step)
     }
 }
 
-/* Compute products of any steps, one k after the other. */
+/* Multiply stacks whose C has one element, with any steps, one k after the other. */
 I8_INLINE void i8_multiply_spread(const i8_stack_args *t)
 {
     const uint8_t a_flip = t->a.flip, b_flip = t->b.flip;

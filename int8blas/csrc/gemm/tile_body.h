@@ -3,16 +3,16 @@
  *   I8_PREFIX            the kernel for tiles of m rows and n panels becomes the function <prefix>_<m>x<n>
  *   I8_STEP(acc, a, b)   acc += dot(a, b) in every s32 lane
  *   I8_STEP_2(acc, a, b, c, d)   optional: acc += dot(a, b) + dot(c, d), for two groups at a time
- *   I8_STEP_SMALL(acc, a, b)     optional: acc += two sums of two products in s16. The kernel widens acc after
- *                        t->small_groups steps. Only nearly full tiles are then defined
+ *   I8_STEP_SMALL(acc, a, b)     optional: acc += two sums of two products in s16. With I8_STEP_SMALL, the
+ *                        kernel widens acc after t->small_groups steps, and defines only nearly full tiles
  *   I8_A, I8_LOAD_A(p)   optional: the form of a dword of A for I8_STEP; default i8_vec, i8_broadcast(p)
  *   I8_SHIFTS_A          optional, 1 if I8_STEP takes A' - 128: the tiles add 128 * B', or I8_PREPARE does
  *   I8_INTERLEAVED       optional, 1 for the tiles of I8_DOT_INTERLEAVED, which have one panel
  *   I8_PREPARE(t, mr, np)  optional: prepares the tiles of a call for an earlier definition of <prefix>_add_products
  *   I8_WIDENS            optional, 1 if I8_STEP widens: small tiles have a shorter sequence
  *   I8_ADDED             optional, 1 if only the last instruction of I8_STEP, an addition, waits for the previous step
- *   I8_STEP_APART(acc, a, b)     optional: I8_STEP for a unit of B, which has two lanes for each of 4 columns. All
- *                        tiles then use it
+ *   I8_STEP_APART(acc, a, b)     optional: like I8_STEP, for a unit of B, which has two lanes for each of 4
+ *                        columns. All tiles then use I8_STEP_APART
  *   I8_KEEPS_B           optional, 1 if the compiler would load B again for each row
  *   I8_MR, I8_NP         the full tile: 8 x 3 or 6 x 1
  *   I8_ROW_NP            panels of a tile of one row, 3 or 1: several streams of B
@@ -105,8 +105,8 @@ I8_INLINE void I8_NAME(add_halves)(i8_vec *acc, const i8_tile_args *t, const uin
 }
 
 /* Widen bytes of B when they are loaded. One instruction widens half a vector. Widening a whole vector in the order of
- * its pairs would take three instructions. Some instruction sets multiply bytes instead, and widen the products. Each
- * of the two pairs of a group of k has a separate lane. The two lanes are added at the end. */
+ * its pairs would take three instructions. Some instruction sets multiply bytes instead, and widen the products. The
+ * two pairs of a group of k have separate lanes, which are added at the end. */
 #ifdef I8_STEP_APART
 #define I8_APART 1
 #define I8_APART_A I8_A
@@ -137,7 +137,7 @@ I8_INLINE void I8_NAME(add_apart_group)(i8_vec sums[I8_MR][2 * I8_ROW_NP * I8_VE
 }
 
 /* In a tile of one panel, the kernel alternates between groups of the first half and of the second half of K, because
- * memory delivers two streams faster than one. */
+ * memory delivers two streams faster than one stream. */
 I8_INLINE void I8_NAME(add_apart)(i8_vec acc[I8_MR][I8_ROW_NP * I8_VECS], const i8_tile_args *t, const uint8_t *a,
                                   const int8_t *b, const int mr, const int np)
 {
@@ -247,7 +247,7 @@ I8_INLINE int I8_NAME(depth)(const int sums)
 #endif
 }
 
-/* The maximum number of accumulators of add_apart. Tiles that need more are computed in two parts. */
+/* The maximum number of accumulators of add_apart. Tiles that need more accumulators are computed in two parts. */
 #define I8_APART_SUMS 6
 I8_INLINE void I8_NAME(add_tile_apart)(i8_vec acc[I8_MR][I8_ROW_NP * I8_VECS], const i8_tile_args *t, const uint8_t *a,
                                        const int8_t *b, const int mr, const int np)
@@ -291,8 +291,8 @@ I8_INLINE void I8_NAME(add_products)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], co
             I8_NAME(add_2_groups)(acc[0], &at, t, mr, np);
 #endif
 #ifdef I8_INTERLEAVED
-        /* In a loop over single groups, half of the instructions would be loop overhead, too many for a CPU that starts
-         * 3 a cycle. */
+        /* In a loop over single groups, half of the instructions would be loop overhead, which slows a CPU that starts
+         * 3 instructions a cycle. */
         for (; depth == 1 && groups >= I8_INTERLEAVED_GROUPS; groups -= I8_INTERLEAVED_GROUPS) {
             I8_NAME(fetch)(&at, t, I8_INTERLEAVED_GROUPS, np);
             I8_FOR(d, I8_INTERLEAVED_GROUPS) {
@@ -380,7 +380,7 @@ I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int64_t tile, const in
         I8_FOR(i, mr) acc[i][j] = start;
     }
 #if I8_SHIFTS_A && !defined(I8_PREPARE)
-    /* Tiles of few rows add the shift here. For tiles of more rows, col_init contains the shift. */
+    /* body() adds the shift of tiles of few rows. For tiles of more rows, col_init contains the shift. */
     if (mr <= I8_SHORT_TILE(I8_NP)) {
         i8_vec shifts[I8_ROW_NP * I8_VECS];
         I8_NAME(shifts)(shifts, t, b, np);
@@ -410,7 +410,8 @@ I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int64_t tile, const in
         return;
     }
     /* Only the last panel may have columns beyond C. Whole tiles are stored row by row: 48 x 48 x 48 takes 609 ns, and
-     * 624 ns panel by panel (AVX512-VNNI, Zen 4). Other usual widths have constants, so that they need no mask. */
+     * 624 ns panel by panel (AVX512-VNNI, Zen 4). Other usual widths are constants, so that their stores need no
+     * mask. */
     const ptrdiff_t dst_row = t->dst_row;
     int32_t *dst = t->dst + row * dst_row + column;
     const int last = t->cols - (np - 1) * I8_PANEL;

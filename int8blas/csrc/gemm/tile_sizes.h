@@ -1,12 +1,13 @@
-/* Initializers of an i8_tiles with the functions of tile_body.h. Macros expand names before other macros paste them. */
+/* Initializers of an i8_tiles with the functions of tile_body.h. I8_TILES and I8_FULL_TILES expand their arguments
+ * before other macros paste them. */
 #define I8_ROW_OF_3(t, mr) {t##_##mr##x1, t##_##mr##x2, t##_##mr##x3}
 #define I8_TILES_8X3(t)                                                                                                \
     {{I8_ROW_OF_3(t, 1), I8_ROW_OF_3(t, 2), I8_ROW_OF_3(t, 3), I8_ROW_OF_3(t, 4), I8_ROW_OF_3(t, 5),                   \
       I8_ROW_OF_3(t, 6), I8_ROW_OF_3(t, 7), I8_ROW_OF_3(t, 8)}}
 #define I8_TILES_6X1(t) {{I8_ROW_OF_3(t, 1), {t##_2x1}, {t##_3x1}, {t##_4x1}, {t##_5x1}, {t##_6x1}}}
 #define I8_TILES_OF_A_PANEL(t) {{{t##_1x1}, {t##_2x1}, {t##_3x1}, {t##_4x1}, {t##_5x1}, {t##_6x1}}}
-/* Nearly full tiles of t: all rows of the full tile or one row less, all its panels or one panel less. For all other
- * sizes the table has the tiles of `rest`. */
+/* Take nearly full tiles from t: all rows of the full tile or one row less, and all its panels or one panel less. Take
+ * all other sizes from `rest`. */
 #define I8_FULL_TILES_8X3(t, rest)                                                                                     \
     {{I8_ROW_OF_3(rest, 1), I8_ROW_OF_3(rest, 2), I8_ROW_OF_3(rest, 3), I8_ROW_OF_3(rest, 4), I8_ROW_OF_3(rest, 5),    \
       I8_ROW_OF_3(rest, 6), {rest##_7x1, t##_7x2, t##_7x3}, {rest##_8x1, t##_8x2, t##_8x3}}}

@@ -3,11 +3,11 @@
  *   I8_PAIRED          1 if bytes are widened and multiplied as pairs of s16, without VNNI; else 0
  *   I8_DOT(acc, a, b)  acc += the exact dot of 4 u8 and 4 s8 in every s32 lane
  *   I8_DOT_PAIRS(acc, a, b)  optional: acc += the dot of 2 s16 and 2 s16, wrapping (gemm/wide.c); default i8_dot2
- *   I8_MIXED           without I8_PAIRED: 1 if an instruction multiplies u8 by s8, 0 if both operands have one sign
- *   I8_DOT_BY_DWORD optional: I8_DOT for a dword of A, 4 u8; without I8_MIXED 4 u8 minus 128
- *   I8_DOT_APART       optional, with I8_DOT_BY_DWORD: I8_DOT for a unit of B, 4 columns of two lanes each
+ *   I8_MIXED           without I8_PAIRED: 1 if an instruction multiplies u8 by s8, 0 if only operands of one sign
+ *   I8_DOT_BY_DWORD    optional: like I8_DOT, for a dword of A: 4 u8, or 4 u8 minus 128 without I8_MIXED
+ *   I8_DOT_APART       optional, with I8_DOT_BY_DWORD: like I8_DOT, for a unit of B, 4 columns of two lanes each
  *   I8_INTERLEAVED_FLIP  optional, for tiles of I8_DOT_INTERLEAVED: the byte that A' is XORed with
- *   I8_INTERLEAVED_BODY  optional: the file with their add_products and interleave_a; default I8_DOT_BY_DWORD
+ *   I8_INTERLEAVED_BODY  optional: the file with add_products and interleave_a of these tiles; default I8_DOT_BY_DWORD
  *   I8_DIFFERENCES     optional: 1 if differences are squared as s16; default I8_PAIRED
  *   I8_ALIKE           optional: 1 if there are i8_dot_signed and i8_dot_unsigned
  *   I8_PEAK_STEP(acc, a, b)  optional: the fastest multiply-add, if it is neither I8_DOT nor i8_dot4_sat
@@ -18,8 +18,8 @@
 
 #ifdef I8_LANES
 #include "gemm/tile_sizes.h"
-/* Tiles of these heights call a function for distances. Products of a short K use tiles of half the height, which
- * inline the code for distances. */
+/* Return whether tiles of mr rows call a function for distances. Products of a short K use tiles of half the height,
+ * which inline the code for distances. */
 #define I8_DISTANCES_APART(mr) ((mr) > I8_MR / 2 && (mr) < I8_MR - 1)
 #define I8_OUTPUT_APART(mr) (I8_PAIRED || ((mr) != 1 && (mr) != I8_MR / 2 && (mr) < I8_MR - 1))
 #include "stage/tile_output.h"

@@ -1,5 +1,5 @@
 /* Find the ranges of the values of operands, for products whose sums fit s16 (I8_DOT_SMALL and I8_DOT8 in gemm.h). On
- * CPUs without units (units.h) only tests call these functions. */
+ * CPUs without units (units.h) only tests call the functions of this file. */
 
 /* The number of vectors between two checks of the range. The check takes no measurable time, and large values are found
  * soon. */

@@ -97,8 +97,8 @@ I8_INLINE i8_vec i8_add_f64(i8_vec x, i8_vec y) { return I8_OF_F64(I8_MM(add_pd)
 #endif
 
 /* AVX-512 multiplies integers of 64 bits in one instruction. Other CPUs multiply halves of 32 bits: a * b modulo 2**64
- * is the product of the lower halves, plus 2**32 times the sum of the two products of a lower and an upper half. These
- * two products have separate sums of 32 bits. */
+ * is the product of the lower halves, plus 2**32 times the sum of the two products of a lower and an upper half.
+ * Products of a lower and an upper half have separate sums of 32 bits. */
 #if defined(I8_X86_64) && I8_LANES == 16
 #define I8_WIDE_HALVES 0
 #define I8_MADD_64(acc, a, b) (acc) = i8_add_64(acc, _mm512_mullo_epi64(a, b))
@@ -107,7 +107,7 @@ I8_INLINE i8_vec i8_add_f64(i8_vec x, i8_vec y) { return I8_OF_F64(I8_MM(add_pd)
 #define I8_MADD_64(acc, a, b) (acc) = i8_madd_u32(acc, a, b)
 #endif
 
-/* The sizes of tiles: 3 vectors of columns with AVX-512, otherwise 2. Tiles that keep two sums for each element are
+/* Tiles have 3 vectors of columns with AVX-512, otherwise 2 vectors. Tiles that keep two sums for each element are
  * smaller. */
 #if I8_LANES == 16
 enum { I8_WIDE_ROWS = 8, I8_WIDE_VECS = 3, I8_WIDE_ROWS_64 = 8, I8_WIDE_VECS_64 = 3 };
@@ -143,7 +143,7 @@ I8_NOINLINE void i8_wide_put_some(const i8_wide_tile_args *t, const int64_t *sum
 
 /* A term is the sum of two products, minus 1. `sums` has the sums of terms modulo 2**32, and `upper` has the sums of
  * the upper halves of terms. Convert the sums to s64, and add the number of terms. The sums of the lower halves, sums -
- * 2**16 * upper, are u32. Subtracting 2**31 converts these sums to s32. */
+ * 2**16 * upper, are u32. Subtracting 2**31 converts a sum from u32 to s32. */
 I8_INLINE void i8_join_halves(i8_vec sums, i8_vec upper, int64_t groups, i8_vec *low, i8_vec *high)
 {
     const int64_t shift = ((int64_t)1 << 31) + groups;
@@ -163,7 +163,7 @@ I8_INLINE void i8_wide_finish(const i8_wide_tile_args *t, i8_vec acc[I8_WIDE_MAX
                               i8_vec cross[I8_WIDE_MAX_ROWS][3], const int kind, const int rows, const int vecs)
 {
     const int pairs = I8_WIDE_PAIRS(kind), lanes = pairs ? I8_LANES : I8_WIDE_LANES, whole = t->cols >= vecs * lanes;
-    /* If C has all columns of the vectors, store sums in C. Otherwise store them in `some` first. */
+    /* If C has all columns of the vectors, store sums in C, or else in `some` first. */
     int64_t some[I8_WIDE_MAX_TILE], *c = whole ? t->c : some;
     const ptrdiff_t c_row = whole ? t->c_row : vecs * lanes;
     const int add = whole && t->add;
@@ -191,18 +191,18 @@ I8_INLINE void i8_wide_finish(const i8_wide_tile_args *t, i8_vec acc[I8_WIDE_MAX
         i8_wide_put_some(t, some, vecs * lanes, kind == I8_WIDE_F64);
 }
 
-/* Compute `rows` rows by `vecs` vectors of a tile packed for `full` rows and `panel` vectors. */
+/* Compute `rows` rows by `vecs` vectors of a tile that is packed for `full` rows and `panel` vectors. */
 I8_INLINE void i8_wide_part(const i8_wide_tile_args *t, const int kind, const int rows, const int vecs, const int full,
                             const int panel)
 {
     const int pairs = I8_WIDE_PAIRS(kind), halves = I8_WIDE_CROSS(kind), size = pairs ? 4 : 8;
-    /* 2 * (-32768)**2 is 2**31, which is 1 too large for s32. So sums of pairs begin at -1. */
+    /* 2 * (-32768)**2 is 2**31, which is 1 too large for s32, so sums of pairs begin at -1. */
     const i8_vec minus_one = i8_set_32(-1);
     const int step = pairs ? I8_PANEL * size : panel * (int)sizeof(i8_vec);
     i8_vec acc[I8_WIDE_MAX_ROWS][3], cross[I8_WIDE_MAX_ROWS][3];
     const char *a = t->a, *b = t->b;
     ptrdiff_t at[3];
-    /* The first panel replaces vectors that C does not have. */
+    /* The first vector replaces vectors that C does not have. */
     I8_FOR(v, vecs) at[v] = v * (int)sizeof(i8_vec);
     if (pairs)
         I8_FOR(v, vecs) at[v] = v * I8_LANES < t->cols ? v * I8_LANES / I8_PANEL * t->panel + at[v] % step : 0;

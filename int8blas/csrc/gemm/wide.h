@@ -28,9 +28,9 @@ enum {
     I8_WIDE_MAX_TILE = I8_WIDE_MAX_ROWS * I8_WIDE_MAX_COLUMNS
 };
 
-/* One tile: C[i, j] = sum over `groups` of a * b, or C[i, j] plus the sum if `add`, for i < rows and j < cols. C is f64
- * for I8_WIDE_F64, otherwise s64. c_row is in elements. `b` points to the first column of the tile, and `panel` is the
- * number of bytes from one panel of pairs to the next. */
+/* Set C[i, j] to the sum over `groups` of a * b, or add the sum to C[i, j] if `add`, for i < rows and j < cols. C is
+ * f64 for I8_WIDE_F64, otherwise s64. c_row is in elements. `b` points to the first column of the tile, and `panel` is
+ * the number of bytes from one panel of pairs to the next. */
 typedef struct {
     int64_t groups;
     const char *a, *b;
@@ -57,19 +57,20 @@ typedef void (*i8_wide_pack_fn)(char *dst, int lines, int width, int64_t k, cons
                                 ptrdiff_t step);
 
 /* Replace n values by value + add modulo p, in [low, low + p). low is in [-p, 0], add in (-p, p), and p in [2, 2**31).
- * If `near` is NULL, the values are the elements of x. Otherwise x has the low 64 bits of values of up to p * 2**60,
- * and `near` has f64 approximations of the values, with an error of at most 2**60. p is then at least 2**16. */
+ * If `near` is NULL, the values are the elements of x. If `near` is not NULL, x has the low 64 bits of values of up to
+ * p * 2**60, and `near` has f64 approximations of the values, with an error of at most 2**60. p is then at least
+ * 2**16. */
 typedef void (*i8_residues_fn)(int64_t *x, const double *near, int64_t n, int64_t p, int64_t low, int64_t add);
 
 typedef struct {
     i8_wide_kind kinds[I8_WIDE_KINDS];
     i8_wide_pack_fn pack[I8_WIDE_KINDS][I8_WIDE_TYPES];
-    /* Add the bits of n elements, `step` bytes apart. */
+    /* OR the bits of n elements, `step` bytes apart, into `bits`. */
     void (*bits[I8_WIDE_TYPES])(i8_int_bits *bits, const char *src, ptrdiff_t step, int64_t n);
-    /* Add the bits, and store the low 8 bits of each element. */
+    /* OR the bits of n elements into `bits`, and store the low 8 bits of each element. */
     void (*narrow[I8_WIDE_TYPES])(uint8_t *dst, i8_int_bits *bits, const char *src, ptrdiff_t step, int64_t n);
-    /* Store n s64 sums as elements of a type, `step` bytes apart. `wrap` stores them modulo the width of the type, and
-     * `saturate` saturates them. `saturate` returns whether a sum was out of range. */
+    /* Store n s64 sums as elements of a type, `step` bytes apart. `wrap` wraps sums to the width of the type.
+     * `saturate` saturates sums, and returns whether a sum was out of range. */
     void (*wrap[I8_WIDE_TYPES])(char *dst, ptrdiff_t step, const int64_t *sums, int64_t n);
     int (*saturate[I8_WIDE_TYPES])(char *dst, ptrdiff_t step, const int64_t *sums, int64_t n);
     i8_residues_fn residues;

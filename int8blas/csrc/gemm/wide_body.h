@@ -45,8 +45,8 @@ I8_INT_LIST(I8_WIDE_PACK_S16)
 I8_INT_LIST(I8_WIDE_PACK_S64)
 I8_INT_LIST(I8_WIDE_PACK_F64)
 
-/* Run a loop over elements. If they are contiguous, the step is a constant, so that the compiler vectorizes the loop.
- * */
+/* Run a loop over elements. If the elements are contiguous, the step is a constant, so that the compiler vectorizes the
+ * loop. */
 #define I8_WIDE_EACH(type, step, body)                                                                                 \
     if ((step) == (ptrdiff_t)sizeof(type)) {                                                                           \
         const ptrdiff_t at = sizeof(type);                                                                             \
@@ -128,7 +128,7 @@ I8_INLINE int64_t i8_without_multiple(int64_t x, double near, int64_t p, double 
 }
 
 /* The error of the first quotient is less than 2**12, plus 2**60 / p with `near`. The second division divides the
- * remainder. The error of its quotient is at most 1, so the final remainder is in [-p, p]. */
+ * remainder. The error of the second quotient is at most 1, so the final remainder is in [-p, p]. */
 static void i8_residues(int64_t *x, const double *near, int64_t n, int64_t p, int64_t low, int64_t add)
 {
     const double reciprocal = 1.0 / (double)p;

@@ -1,9 +1,9 @@
 /* AVX2 with F16C and FMA, which every CPU with AVX2 has. Haswell, Zen and later CPUs have AVX2.
  *
- *   VPMADDUBSW, VPMADDWD ymm   latency 5 (Intel), 3 (Zen); two a cycle
- *   VPADDD ymm                 latency 1; three a cycle (Intel, ports shared with the multiplier), four (Zen)
+ *   VPMADDUBSW, VPMADDWD ymm   latency 5 (Intel), 3 (Zen); two a cycle.
+ *   VPADDD ymm                 latency 1; three a cycle (Intel, ports shared with the multiplier), four (Zen).
  *
- * 32 products of a row take 3 instructions if sums may saturate or have a no-saturation proof, and 4 instructions if
+ * A row takes 3 instructions for 32 products if sums may saturate or have a no-saturation proof, and 4 instructions if
  * bytes are widened first. 2 of these instructions use the multiplier.
  */
 #ifdef I8_X86_64
@@ -17,7 +17,7 @@
  *                   cache of 256 KiB that many CPUs with AVX2 have
  *   nc              1024 x 1024 x 1024:  20 12356, 60 12277, 180 12300
  *   tiny_work       128 x 128 x 128:  2^20 26.1, 2^21 28.6
- *   few_rows_limit  4 x 1024 x 1024: B in place 84, packed 98; 12 x 1024 x 1024: in place 251, packed 198 */
+ *   few_rows_limit  4 x 1024 x 1024: in place 84, packed 98; 12 x 1024 x 1024: in place 251, packed 198 */
 #define I8_TUNING                                                                                                      \
     {.kc = 1024, .a_bytes = 96 << 10, .nc = 60, .thread_work = 1e6, .tiny_work = 1 << 20, .few_rows_limit = 4}
 #endif

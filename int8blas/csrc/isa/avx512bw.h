@@ -1,6 +1,7 @@
-/* AVX-512 without VNNI: CPUs such as Skylake servers and Cannon Lake.
+/* AVX-512 without VNNI, in CPUs such as Skylake servers and Cannon Lake.
  *
- *   VPMADDUBSW, VPMADDWD zmm   latency 5, ports 0 and 5;  VPADDD zmm   latency 1, ports 0 and 5
+ *   VPMADDUBSW, VPMADDWD zmm   latency 5, ports 0 and 5.
+ *   VPADDD zmm                 latency 1, ports 0 and 5.
  *
  * All three instructions share two ports. 64 products of a row take 1.5 cycles (3 instructions) if sums may saturate or
  * have a no-saturation proof, and 2 cycles (4 instructions) if bytes are widened first.
@@ -13,7 +14,7 @@
 #define I8_PAIRED 1
 /* Measured on one core of an AMD EPYC (Zen 4), exact, us a product:
  *   tiny_work       128 x 128 x 128:  2^20 25.0, 2^21 26.5
- *   few_rows_limit  12 x 1024 x 1024: B in place 181, packed 185; 24 x 1024 x 1024: in place 363, packed 338
+ *   few_rows_limit  12 x 1024 x 1024: in place 181, packed 185; 24 x 1024 x 1024: in place 363, packed 338
  * On Zen 5:
  *   kc              512 x 4096 x 512:  256 5596, 512 5539, 1024 5635, 2048 5909
  *   a_bytes         512 x 4096 x 512:  48 KiB 5663, 96 KiB 5558, 256 KiB 5513, 512 KiB 5345

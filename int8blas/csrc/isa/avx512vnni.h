@@ -1,11 +1,11 @@
-/* AVX-512 with VNNI: Cascade Lake and later, Zen 4 and later.
+/* AVX-512 with VNNI, in Cascade Lake and later, and in Zen 4 and later.
  *
- *   VPDPBUSD zmm    latency 5 (Intel), 4 (Zen); ports 0 and 5 (Intel servers), one a cycle (Zen 4), two (Zen 5)
+ *   VPDPBUSD zmm    latency 5 (Intel), 4 (Zen); ports 0 and 5 (Intel servers), one a cycle (Zen 4), two (Zen 5).
  *
- * 24 accumulators hide 24 / 2 = 12 cycles of latency at two VPDPBUSD a cycle. A group takes 24 VPDPBUSD, 3 loads of B
- * and 8 broadcasts of A, which are 11 loads in 12 or 24 cycles. GCC 12 spills registers around _mm512_dpbusd_epi32 in
- * such a loop. So compilers with GCC's syntax get the instruction as assembly.
- */
+ * With 24 accumulators, the loop hides 24 / 2 = 12 cycles of latency at two VPDPBUSD a cycle. A group takes 24
+ * VPDPBUSD, 3 loads of B and 8 broadcasts of A, which are 11 loads in 12 or 24 cycles. GCC 12 spills registers around
+ * _mm512_dpbusd_epi32 in a loop with 24 accumulators, so compilers with GCC's syntax get the instruction as
+ * assembly. */
 #ifdef I8_X86_64
 #define I8_TARGET "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni"
 #include "isa/vectors_avx512.h"
@@ -25,7 +25,7 @@
  *   a_bytes         512 x 4096 x 512:  48 KiB 4789, 96 KiB 4693, 256 KiB 4649, 512 KiB 4840
  *   nc              1024 x 1024 x 1024:  20 4872, 60 4711, 180 4805
  *   tiny_work       64 x 256 x 128:  2^17 10.5, 2^22 10.2
- *   few_rows_limit  48 x 1024 x 1024: B in place 240, packed 256; 96 x 1024 x 1024: in place 514, packed 463
+ *   few_rows_limit  48 x 1024 x 1024: in place 240, packed 256; 96 x 1024 x 1024: in place 514, packed 463
  * On Zen 5:
  *   a_bytes         512 x 4096 x 512:  96 KiB 2252, 256 KiB 2253, 512 KiB 2208
  *   few_rows_limit  12 x 1024 x 1024: in place 36, packed 45; 24 x 1024 x 1024: 72, 71; 32 x 1024 x 1024: 103, 88 */

@@ -1,9 +1,10 @@
-/* AVX-VNNI, VNNI in the 256-bit VEX form: Alder Lake and later CPUs without AVX-512, and Zen 5.
+/* AVX-VNNI (VNNI in the 256-bit VEX form), in Alder Lake and later CPUs without AVX-512, and in Zen 5.
  *
- *   VPDPBUSD ymm    latency 5 (Intel), 4 (Zen); two a cycle
+ *   VPDPBUSD ymm    latency 5 (Intel), 4 (Zen); two a cycle.
  *
- * 12 accumulators hide 6 cycles of latency at two VPDPBUSD a cycle. The development option I8_AVXVNNI_AS_EVEX assembles
- * this code with the EVEX encoding, which runs on CPUs that have AVX512-VNNI and AVX512-VL but not AVX-VNNI.
+ * With 12 accumulators, the loop hides 6 cycles of latency at two VPDPBUSD a cycle. The development option
+ * I8_AVXVNNI_AS_EVEX assembles this code with the EVEX encoding, which runs on CPUs that have AVX512-VNNI and AVX512-VL
+ * but not AVX-VNNI.
  */
 #ifdef I8_X86_64
 #ifdef I8_AVXVNNI_AS_EVEX
@@ -29,7 +30,7 @@
  *   a_bytes         512 x 4096 x 512:  48 KiB 4588, 96 KiB 4517, 256 KiB 4530, 512 KiB 4608
  *   nc              1024 x 1024 x 1024:  20 4310, 60 4346, 180 4235;  512 x 2048 x 2048:  20 9233, 60 9446, 180 9626
  *   tiny_work       64 x 128 x 128:  2^17 4.89, 2^20 4.44, 2^22 4.44
- *   few_rows_limit  2 x 1024 x 1024: B in place 30, packed 35; 4 x 1024 x 1024: 50, 42; 8 x 1024 x 1024: 90, 58 */
+ *   few_rows_limit  2 x 1024 x 1024: in place 30, packed 35; 4 x 1024 x 1024: 50, 42; 8 x 1024 x 1024: 90, 58 */
 #define I8_TUNING                                                                                                      \
     {.kc = 1024, .a_bytes = 256 << 10, .nc = 60, .thread_work = 3e6, .tiny_work = 1 << 20, .few_rows_limit = 4}
 #endif

@@ -1,8 +1,8 @@
-/* A chunk of 16 f32 as two vectors of 8 f32. The widths with 8 lanes share these functions. vectors_<width>.h includes
- * this file after its functions of i8_vec and i8_f32. It also defines, for 8 elements, i8_half_minus, i8_half_from_f16,
- * i8_half_from_bf16, i8_half_store_f16, i8_half_store_bf16, i8_half_ordered, i8_half_largest, i8_half_top_of,
- * i8_half_load_some, i8_half_sum, i8_half_top, i8_half_power_of_two and i8_half_unless_below. vectors_ref.h defines all
- * functions of chunks as loops. */
+/* i8_floats is a chunk of 16 f32 as two vectors of 8 f32. The widths with 8 lanes share these functions.
+ * vectors_<width>.h includes this file after its functions of i8_vec and i8_f32. vectors_<width>.h also defines, for 8
+ * elements, i8_half_minus, i8_half_from_f16, i8_half_from_bf16, i8_half_store_f16, i8_half_store_bf16, i8_half_ordered,
+ * i8_half_largest, i8_half_top_of, i8_half_load_some, i8_half_sum, i8_half_top, i8_half_power_of_two and
+ * i8_half_unless_below. vectors_ref.h defines all functions of chunks as loops. */
 typedef struct {
     i8_f32 low, high;
 } i8_floats;
@@ -85,7 +85,7 @@ I8_INLINE i8_f32 i8_half_relu(i8_f32 x) { return i8_max_f32(i8_set_f32(0), x); }
 I8_UNARY_FLOATS(i8_floats_relu, i8_half_relu)
 /* Replace NaN by 0. */
 I8_UNARY_FLOATS(i8_floats_ordered, i8_half_ordered)
-/* Add the second half to the first until one element is left. */
+/* Return the sum of x: add the second half to the first half until one element is left. */
 I8_INLINE float i8_floats_sum(i8_floats x) { return i8_half_sum(i8_add_f32(x.low, x.high)); }
 /* Return the largest element of x, which has no NaN. */
 I8_INLINE float i8_floats_top(i8_floats x) { return i8_half_top(i8_max_f32(x.low, x.high)); }

@@ -1,5 +1,5 @@
 /* The features of the CPU and the operating system. On x86-64, CPUID reports the features of the CPU, and XGETBV
- * reports the registers that the system saves. On AArch64 the system reports both. */
+ * reports the registers that the system saves. On AArch64 the system reports the features and the registers. */
 #define _GNU_SOURCE
 #include "core/compiler.h"
 #include "isa/cpu.h"
@@ -30,7 +30,7 @@ static uint64_t xgetbv(void)
 #include <sys/syscall.h>
 #include <unistd.h>
 /* Linux saves tile registers only after the process has requested them once. The request fails if the alternate signal
- * stack of a thread is too small for these registers. */
+ * stack of a thread is too small for the tile registers. */
 static int may_use_tiles(void)
 {
     enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
@@ -102,7 +102,7 @@ const char *i8_cpu_name(void)
     return name;
 }
 
-/* Return the leaf that lists the caches. Intel's and AMD's leaf have one form. */
+/* Return the CPUID leaf that lists the caches. Intel's leaf and AMD's leaf have the same form. */
 static uint32_t cache_leaf(void)
 {
     uint32_t r[4];
@@ -189,14 +189,14 @@ void i8_cpu_caches(int64_t bytes[3]) { bytes[0] = bytes[1] = bytes[2] = 0; }
 
 #if defined(I8_AARCH64) && defined(__linux__)
 #include <sys/auxv.h>
-/* Bits of AT_HWCAP. <asm/hwcap.h> of older systems has no names for them. */
+/* Bits of AT_HWCAP. <asm/hwcap.h> of older systems has no names for these bits. */
 static int has_dotprod(void) { return getauxval(AT_HWCAP) >> 20 & 1; }
 static int has_i8mm(void) { return getauxval(AT_HWCAP2) >> 13 & 1; }
 #elif defined(I8_AARCH64) && defined(_WIN32)
 #define WIN32_LEAN_AND_MEAN
 #include <windows.h>
-/* Numbers of features: dot products, and matrix products of 8-bit integers. <winnt.h> of older kits has no names for
- * them. */
+/* Feature 43 is dot products, and feature 66 is matrix products of 8-bit integers. <winnt.h> of older kits has no names
+ * for these features. */
 static int has_dotprod(void) { return IsProcessorFeaturePresent(43); }
 static int has_i8mm(void) { return IsProcessorFeaturePresent(66); }
 #elif defined(I8_AARCH64)

@@ -1,8 +1,8 @@
-/* Armv8.2 with the dot product: Cortex-A55, A75 to A78 and X1, Neoverse N1, Graviton 2, Ampere Altra, Apple A11 to A14
- * and M1.
+/* Armv8.2 with the dot product, in Cortex-A55, A75 to A78 and X1, Neoverse N1, Graviton 2, Ampere Altra, Apple A11 to
+ * A14 and M1.
  *
  *   SDOT, UDOT .4s   16 products of s8, or of u8. Neoverse N1: latency 4, or 1 from sum to sum; two a cycle. Apple:
- *                    latency 3; four a cycle
+ *                    latency 3; four a cycle.
  *
  * Products of u8 and s8 use a = (a - 128) + 128. SDOT multiplies a - 128 by b. The term 128 b is added once for many a,
  * or as 64 b twice for a single a.
@@ -18,7 +18,7 @@
 #include "isa/dots_neon.h"
 I8_BY_DWORD_FUNCTION(i8_dot_by_dword, "sdot")
 
-/* i8_add_fours adds the sum of four s8 to each lane of acc. i8_add_shift adds 128 times these sums. */
+/* i8_add_fours adds the sum of four s8 to each lane of acc, and i8_add_shift adds 128 times the sum. */
 I8_INLINE i8_vec i8_add_fours(i8_vec acc, i8_vec b) { return i8_dot_signed(acc, i8_set_8(1), b); }
 I8_INLINE i8_vec i8_add_shift(i8_vec acc, i8_vec b)
 {

@@ -1,7 +1,7 @@
 /* Dot products of bytes in s32 lanes, for the instruction sets of AArch64 that have them. The instructions are
  * assembly, because compilers copy sums between registers around intrinsics in a loop that needs all registers.
  *
- * A dword of A stays in element 0 of a register, and instructions multiply all lanes by this element. So a dword of A
+ * A dword of A stays in element 0 of a register, and instructions multiply all lanes by this element, so a dword of A
  * needs only a load. Repeating the dword in all lanes would also occupy a multiplier port. */
 typedef float i8_dword; /* compilers load a float, but not an integer, into a vector register */
 
@@ -23,9 +23,9 @@ I8_INLINE i8_dword i8_load_flipped_dword(const void *p)
     return x;
 }
 
-/* The first function adds the dot products of x and y to acc. The second function adds the dot products of the dword x
- * and each lane of y. The assembly of the second function is volatile, because compilers would otherwise load more
- * operands in advance than there are registers. */
+/* I8_DOT_FUNCTION defines a function that adds the dot products of x and y to acc. The function of I8_BY_DWORD_FUNCTION
+ * adds the dot products of the dword x and each lane of y. The assembly of I8_BY_DWORD_FUNCTION is volatile, because
+ * compilers would otherwise load more operands in advance than there are registers. */
 #define I8_DOT_FUNCTION(name, instruction)                                                                             \
     I8_INLINE i8_vec name(i8_vec acc, i8_vec x, i8_vec y)                                                              \
     {                                                                                                                  \

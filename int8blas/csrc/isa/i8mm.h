@@ -1,11 +1,11 @@
-/* Armv8.6, or the matrix multiplication of Armv8.2 to 8.5: Cortex-A510, A710, X2, Neoverse V1, N2 and V2, Graviton 3
+/* Armv8.6, or Armv8.2 to 8.5 with matrix multiplication, in Cortex-A510, A710, X2, Neoverse V1, N2 and V2, Graviton 3
  * and 4, Grace, AmpereOne, Apple A15, M2 and later.
  *
- *   USDOT .4s    16 products of u8 and s8
- *   USMMLA .4s   32 products: 2 rows of 8 u8 by 2 columns of 8 s8
- *   Both have latency 3, or 1 from sum to sum; four a cycle (V1, V2, Apple), two (N2)
+ *   USDOT .4s    16 products of u8 and s8.
+ *   USMMLA .4s   32 products: 2 rows of 8 u8 by 2 columns of 8 s8.
+ *   Both have latency 3, or 1 from sum to sum; four a cycle (V1, V2, Apple), two (N2).
  *
- * SUDOT by element multiplies s8 by the u8 in an element of a register. The element has a dword of A.
+ * SUDOT by element multiplies s8 by the u8 in an element of a register, which has a dword of A.
  */
 #ifdef I8_AARCH64
 #ifdef __clang__

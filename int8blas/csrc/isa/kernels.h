@@ -32,7 +32,7 @@ typedef struct {
     const i8_neighbors_kernels *neighbors;
 } i8_kernels;
 
-/* All tables that were built, best first; NULL ends the list (kernels.c). */
+/* All tables that were built, best first, and NULL at the end (kernels.c). */
 extern const i8_kernels *const i8_all_kernels[];
 
 /* Return the table of the calling thread: the last choice of i8_select in the thread, or the default of the process. */

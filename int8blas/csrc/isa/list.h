@@ -1,6 +1,6 @@
 /* The instruction sets that the compiler's target has, best first, and their vector widths. isa/<set>.h and
- * isa/vectors_<width>.h describe them. setup.py reads the names from this file. It compiles each file that includes
- * isa/set.h for each set, and each file that includes isa/width.h for each width. */
+ * isa/vectors_<width>.h describe the sets and widths. setup.py reads the names from this file. setup.py compiles each
+ * file that includes isa/set.h for each set, and each file that includes isa/width.h for each width. */
 #ifndef I8_LIST_H
 #define I8_LIST_H
 

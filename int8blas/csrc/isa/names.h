@@ -10,14 +10,14 @@
 #define I8_STRING_(x) #x
 #define I8_STRING(x) I8_STRING_(x)
 #define I8_NAME(x) I8_PASTE(I8_PREFIX, x)
-/* A name of an instruction set, such as i8_avx2_dot4. */
+/* Compose a name of an instruction set, such as i8_avx2_dot4. */
 #define I8_OF_SET(name) I8_PASTE(I8_PASTE(i8, I8_SET), name)
-/* The name of the table of a family, such as i8_gemm_avx2, for a set and for a width. */
+/* Compose the name of a family's table, such as i8_gemm_avx2, for a set or for a width. */
 #define I8_TABLE(family) I8_PASTE(I8_PASTE(i8, family), I8_SET)
 #define I8_WIDTH_TABLE(family) I8_PASTE(I8_PASTE(i8, family), I8_WIDTH_NAME)
 #define I8_VECS (I8_PANEL / I8_LANES)
 
-/* The tables of each set, and of each width. */
+/* Declare the tables of each set, and of each width. */
 #define I8_DECLARE_SET(set)                                                                                            \
     extern const i8_kernels i8_kernels_##set;                                                                          \
     extern const i8_gemm_kernels i8_gemm_##set;                                                                        \

@@ -1,11 +1,11 @@
-/* Armv8.0: Cortex-A53, A57, A72 and A73, Graviton 1, Raspberry Pi 3 and 4.
+/* Armv8.0, in Cortex-A53, A57, A72 and A73, Graviton 1, Raspberry Pi 3 and 4.
  *
- *   SMULL, SMULL2, SMLAL2 .8h   8 products of s8, or of u8, in 16 bits; latency 4; one a cycle (A72: F0)
- *   SADALP .4s                  adds sums of two s16 to s32; latency 4, or 1 from sum to sum; one a cycle (A72: F1)
- *   MUL .8h                     the low 16 bits of 8 products; one every cycle or two
+ *   SMULL, SMULL2, SMLAL2 .8h   8 products of s8, or of u8, in 16 bits; latency 4; one a cycle (A72, port F0)
+ *   SADALP .4s                  adds sums of two s16 to s32; latency 4, 1 from sum to sum; one a cycle (A72, port F1)
+ *   MUL .8h                     the low 16 bits of 8 products; one every cycle or two.
  *
- * The sum of two products of s8 fits s16 unless all four factors are -128. So the tiles multiply s8 by s8: they read A'
- * - 128. A group of four k has two lanes of sums for each column. The tiles add both lanes at the end.
+ * The sum of two products of s8 fits s16 unless all four factors are -128. The tiles therefore multiply s8 by s8, and
+ * read A' - 128. A group of four k has two lanes of sums for each column, which the tiles add at the end.
  */
 #ifdef I8_AARCH64
 #include "isa/vectors_neon.h"
@@ -28,7 +28,7 @@ I8_INLINE i8_vec i8_dot_unsigned(i8_vec acc, i8_vec x, i8_vec y)
     return I8_VEC(I8_HALF_DOT_UNSIGNED(acc.low, I8_U8(x.low), I8_U8(y.low)),
                   I8_HALF_DOT_UNSIGNED(acc.high, I8_U8(x.high), I8_U8(y.high)));
 }
-/* I8_HALF_FOURS adds the sum of four s8 to each lane of acc. i8_add_shift adds 128 times these sums. */
+/* I8_HALF_FOURS adds the sum of four s8 to each lane of acc, and i8_add_shift adds 128 times the sum. */
 #define I8_HALF_FOURS(acc, b) vpadalq_s16(acc, vpaddlq_s8(I8_S8(b)))
 I8_INLINE i8_vec i8_add_fours(i8_vec acc, i8_vec b)
 {
@@ -40,7 +40,7 @@ I8_INLINE i8_vec i8_add_shift(i8_vec acc, i8_vec b)
     return I8_VEC(I8_HALF_SHIFT(acc.low, b.low), I8_HALF_SHIFT(acc.high, b.high));
 }
 
-/* A dword of A in all lanes. i8_load_flipped_dword subtracts 128 from each byte. */
+/* An i8_dword has a dword of A in all lanes. i8_load_flipped_dword subtracts 128 from each byte. */
 typedef i8_unit i8_dword;
 I8_INLINE i8_dword i8_load_dword(const void *p)
 {
@@ -50,9 +50,9 @@ I8_INLINE i8_dword i8_load_dword(const void *p)
 }
 I8_INLINE i8_dword i8_load_flipped_dword(const void *p) { return i8_xor_unit(i8_load_dword(p), i8_set_unit(0x80)); }
 
-/* Assembly keeps the order of these instructions in the loops of tiles. There the sums fill most registers, and
- * compilers would start more products than there are free registers. i8_smull multiplies the low halves of s8 vectors,
- * and i8_smull2 multiplies the high halves. i8_smlal2 adds products of high halves to other products. i8_sadalp adds
+/* In the loops of tiles, assembly keeps the order of these instructions: the sums fill most registers, and compilers
+ * would start more products than there are free registers. i8_smull multiplies the low halves of s8 vectors, and
+ * i8_smull2 multiplies the high halves. i8_smlal2 adds products of high halves to other products. i8_sadalp adds
  * neighbours, and adds their sums to other sums. */
 I8_INLINE int16x8_t i8_smull(i8_unit x, i8_unit y)
 {

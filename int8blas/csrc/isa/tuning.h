@@ -1,7 +1,7 @@
-/* The measured numbers of an instruction set. Each isa/<set>.h defines them as I8_TUNING, with the measurements of sets
- * that could be measured. Block sizes are upper limits: gemm/block_plan.pyx reduces them to fit the caches of the
- * machine. Waking a thread takes some microseconds, in which one core computes 10^6 multiply-adds. Of 150 random
- * problems of 1 to 4 x 10^6 multiply-adds, half are at least 1.4x as fast on two threads (AVX512-VNNI). */
+/* The measured numbers of an instruction set. Each isa/<set>.h defines these numbers as I8_TUNING, with the
+ * measurements if the set could be measured. Block sizes are upper limits: gemm/block_plan.pyx reduces them to fit the
+ * caches of the machine. Waking a thread takes some microseconds, in which one core computes 10^6 multiply-adds. Of 150
+ * random problems of 1 to 4 x 10^6 multiply-adds, half are at least 1.4x as fast on two threads (AVX512-VNNI). */
 #ifndef I8_TUNING_H
 #define I8_TUNING_H
 

@@ -17,7 +17,7 @@
 #endif
 
 /* Interleave 4 vectors within units. `low` and `high` interleave elements, low_of_pairs and high_of_pairs interleave
- * pairs. Each group of four elements of a result then has one element of each vector. */
+ * pairs. Each group of four elements of a result has one element of each vector. */
 #define I8_ZIP_4(type, v, low, high, low_of_pairs, high_of_pairs)                                                      \
     do {                                                                                                               \
         const type lo01 = low((v)[0], (v)[1]), hi01 = high((v)[0], (v)[1]);                                            \
@@ -29,7 +29,8 @@
     } while (0)
 
 #ifdef I8_UNITS
-/* Load `count` bytes, 1 to 16, and set the following bytes to 0. The function reads no other bytes. */
+/* Load `count` bytes, 1 to 16, and set the other bytes of the unit to 0. The function reads only these `count`
+ * bytes. */
 I8_INLINE i8_unit i8_load_first_bytes(const uint8_t *p, const int count)
 {
     uint64_t low = p[0], high = 0;

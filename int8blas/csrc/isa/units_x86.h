@@ -1,4 +1,4 @@
-/* units.h for x86-64: SSE2. Bodies of vector widths are compiled for AVX2 or later, and use SSE4.1 too. */
+/* units.h for x86-64: SSE2. Files for a vector width are compiled for AVX2 or later, and use SSE4.1 too. */
 #ifdef I8_LANES
 #include <immintrin.h>
 #else
@@ -38,7 +38,7 @@ I8_INLINE i8_unit i8_first_bytes(const int count)
     const __m128i number = _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     return _mm_cmpgt_epi8(_mm_set1_epi8((char)count), number);
 }
-/* Add the u8 of each half of x to an s64. */
+/* Add the u8 of each half of x to the s64 of this half. */
 I8_INLINE i8_unit i8_add_bytes(i8_unit sums, i8_unit x)
 {
     return _mm_add_epi64(sums, _mm_sad_epu8(x, _mm_setzero_si128()));
@@ -57,9 +57,9 @@ I8_INLINE int i8_smallest_byte(i8_unit x)
     return _mm_extract_epi16(_mm_minpos_epu16(_mm_and_si128(pairs, _mm_set1_epi16(0xff))), 0);
 }
 I8_INLINE int i8_largest_byte(i8_unit x) { return 255 - i8_smallest_byte(_mm_xor_si128(x, _mm_set1_epi8(-1))); }
-/* For pair sums of s8. i8_most_of_pairs returns the maximum of `most` and the sums of the positive values of two bytes.
- * i8_least_of_pairs returns the minimum of `least` and the sums of the negative values. The third function returns the
- * largest magnitude in both results. */
+/* Find pair sums of s8. i8_most_of_pairs returns the maximum of `most` and the sums of the positive values of two
+ * bytes. i8_least_of_pairs returns the minimum of `least` and the sums of the negative values. i8_largest_of_pairs
+ * returns the largest magnitude in both results. */
 I8_INLINE i8_unit i8_most_of_pairs(i8_unit most, i8_unit x)
 {
     const __m128i positive = _mm_max_epi8(x, _mm_setzero_si128());

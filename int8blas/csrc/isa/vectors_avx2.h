@@ -28,7 +28,7 @@ typedef __m128i i8_half;
 typedef __m128 i8_half_f32;
 typedef __m256d i8_f64;
 
-/* vectors_x86.h uses these names. */
+/* vectors_x86.h uses the following names. */
 #define I8_MM(name) _mm256_##name
 #define I8_SI(name) _mm256_##name##_si256
 I8_INLINE i8_half i8_half_of(i8_vec x, const int half)
@@ -112,8 +112,8 @@ I8_INLINE i8_vec i8_load_units(const void *p, ptrdiff_t step)
     return _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
 }
 
-/* Store the first `units` units of 128 bits of s32, `step` elements apart. If `add`, add them to the stored elements.
- * */
+/* Store the first `units` units of 128 bits of s32, `step` elements apart. If `add`, add the units to the stored
+ * elements. */
 I8_INLINE void i8_add_units(int32_t *p, ptrdiff_t step, i8_vec x, const int units, int add)
 {
     const __m128i unit[2] = {_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1)};
@@ -157,7 +157,7 @@ I8_INLINE i8_vec i8_repeat_some(const void *p, const int bytes, int valid)
 }
 
 /* i8_fold_lanes adds neighbouring lanes: each 128 bits get two sums of x, then two sums of y. i8_fold_units adds
- * neighbouring units of 128 bits. It returns the sums of x, then the sums of y. */
+ * neighbouring units of 128 bits, and returns the sums of x, then the sums of y. */
 I8_INLINE i8_vec i8_fold_lanes(i8_vec x, i8_vec y) { return _mm256_hadd_epi32(x, y); }
 I8_INLINE i8_vec i8_fold_units(i8_vec x, i8_vec y)
 {
@@ -168,7 +168,7 @@ I8_INLINE i8_vec i8_in_order(i8_vec x)
     return _mm256_permutevar8x32_epi32(x, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 }
 I8_INLINE int i8_any_equal_16(i8_vec x, i8_vec y) { return _mm256_movemask_epi8(_mm256_cmpeq_epi16(x, y)) != 0; }
-/* Lane i of the result is lane index[i] of v, or lane order[i]. */
+/* Set lane i of the result to lane index[i], or order[i], of v. */
 I8_INLINE i8_vec i8_take(i8_vec v, i8_vec index) { return _mm256_permutevar8x32_epi32(v, index); }
 I8_INLINE i8_vec i8_permute(i8_vec v, const int32_t *order) { return i8_take(v, i8_load(order)); }
 
@@ -223,14 +223,15 @@ I8_INLINE void i8_store_low_bytes(void *p, i8_vec x)
     _mm_storeu_si128((__m128i *)p, _mm_packus_epi16(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1)));
 }
 I8_INLINE i8_f32 i8_as_f32(i8_vec x) { return _mm256_castsi256_ps(x); }
-/* i8_bits moves a selected bit of every byte to the top of the byte. i8_choose selects y for bytes whose bit is set,
- * and x for other bytes. */
+/* i8_bits_of_bytes moves bit `bit` of every byte to the top of the byte. i8_choose selects y for bytes whose bit is
+ * set, and x for other bytes. */
 typedef __m256i i8_bits;
 I8_INLINE i8_bits i8_bits_of_bytes(i8_vec x, const int bit) { return _mm256_slli_epi16(x, 7 - bit); }
 I8_INLINE i8_vec i8_choose(i8_bits bits, i8_vec x, i8_vec y) { return _mm256_blendv_epi8(x, y, bits); }
 
 /* chunk_of_two.h uses the following functions. */
-/* The difference has 32 bits. f32 represents its two halves exactly, so only their sum is rounded. */
+/* The difference has 32 bits. f32 represents both halves of the difference exactly, so only the sum of the halves is
+ * rounded. */
 I8_INLINE i8_f32 i8_half_minus(const int32_t *p, int32_t largest)
 {
     const i8_vec x = i8_sub(_mm256_set1_epi32(largest), i8_load(p));

@@ -30,7 +30,7 @@ typedef __m256i i8_half;
 typedef __m256 i8_half_f32;
 typedef __m512d i8_f64;
 
-/* vectors_x86.h uses these names. */
+/* vectors_x86.h uses the following names. */
 #define I8_MM(name) _mm512_##name
 #define I8_SI(name) _mm512_##name##_si512
 I8_INLINE i8_half i8_half_of(i8_vec x, const int half)
@@ -57,8 +57,8 @@ I8_INLINE i8_vec i8_saturate_64(i8_vec x)
 
 I8_INLINE void i8_store_some(int32_t *p, i8_vec v, int n)
 {
-    /* A load waits for an earlier masked store if the low 12 bits of their addresses are equal. The wait takes the time
-     * of a very small product, so widths of 4 and 8 are stored without a mask. */
+    /* A load waits for an earlier masked store if the low 12 bits of their addresses are equal. The wait takes as long
+     * as a very small product, so widths of 4 and 8 are stored without a mask. */
     if (n == 4)
         _mm_storeu_si128((__m128i *)(void *)p, _mm512_castsi512_si128(v));
     else if (n == 8)
@@ -73,7 +73,8 @@ I8_INLINE void i8_store_lanes(int32_t *p, i8_vec v, int from, int to)
     const uint32_t low = from > 0 ? (1u << from) - 1 : 0, all = to < I8_LANES ? (1u << to) - 1 : 0xffff;
     _mm512_mask_storeu_epi32(p, (__mmask16)(all & ~low), v);
 }
-/* Load `count` bytes, 1 to 16, and set the following bytes to 0. The function reads no other bytes. */
+/* Load `count` bytes, 1 to 16, and set the other bytes of the unit to 0. The function reads only these `count`
+ * bytes. */
 I8_INLINE i8_unit i8_load_bytes(const uint8_t *p, const int count)
 {
     return _mm_maskz_loadu_epi8((__mmask16)(0xffff >> (16 - count)), p);
@@ -195,7 +196,7 @@ I8_INLINE i8_floats i8_floats_from_difference(const int32_t *p, const int32_t *q
 {
     return i8_to_f32(i8_sub(i8_load(p), i8_load(q)));
 }
-/* Add the second half to the first until one element is left. */
+/* Return the sum of x: add the second half to the first half until one element is left. */
 I8_INLINE float i8_floats_sum(i8_floats x)
 {
     return i8_half_sum(_mm256_add_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1)));
@@ -238,7 +239,8 @@ I8_INLINE void i8_floats_store_bytes(uint8_t *p, i8_floats x, float low, float h
 }
 
 /* Round I8_LANES numbers half to even, saturate them to [low, largest of the type] and store them as bytes. The
- * conversion turns numbers from 2**31 on into 0x80000000. As u8 this saturates to 255, but as s8 it would be -128. */
+ * conversion turns numbers from 2**31 on into 0x80000000. Saturating 0x80000000 to u8 gives 255, but saturating it to
+ * s8 would give -128. */
 I8_INLINE void i8_store_bounded(void *p, i8_f32 x, i8_f32 low, const int is_signed)
 {
     x = _mm512_max_ps(x, low);
@@ -299,8 +301,7 @@ I8_INLINE void i8_floats_store_bf16(char *p, i8_floats x)
 }
 I8_INLINE void i8_floats_store_s32(char *p, i8_floats x) { _mm512_storeu_si512(p, i8_to_s32(x)); }
 I8_INLINE i8_f32 i8_as_f32(i8_vec x) { return _mm512_castsi512_ps(x); }
-/* i8_bits returns a selected bit of every byte. i8_choose selects y for bytes whose bit is set, and x for other
- * bytes. */
+/* An i8_bits has bit `bit` of every byte. i8_choose selects y for bytes whose bit is set, and x for other bytes. */
 typedef __mmask64 i8_bits;
 I8_INLINE i8_bits i8_bits_of_bytes(i8_vec x, const int bit) { return _mm512_test_epi8_mask(x, i8_set_8(1 << bit)); }
 I8_INLINE i8_vec i8_choose(i8_bits bits, i8_vec x, i8_vec y) { return _mm512_mask_blend_epi8(bits, x, y); }

@@ -3,7 +3,7 @@
  * is a register. vectors_avx2.h and vectors_x86.h describe the functions that have no comment here.
  *
  * Maxima and minima of f32 follow MAXPS and MINPS, which return their second operand if an operand is NaN, and if both
- * are zeros of any sign. FMAX and FMIN return other values in these cases. */
+ * are zeros of any sign. FMAX and FMIN return other values for NaN and for two zeros. */
 #ifdef I8_AARCH64
 #ifndef I8_TARGET
 #ifdef __clang__
@@ -33,7 +33,7 @@ typedef struct {
     int32x4_t low, high;
 } i8_vec;
 
-/* Registers, and halves of registers, with elements of other types. */
+/* Convert a register, or half of a register, to elements of another type. */
 #define I8_U8(x) ((uint8x16_t)(x))
 #define I8_S8(x) ((int8x16_t)(x))
 #define I8_U16(x) ((uint16x8_t)(x))
@@ -256,7 +256,7 @@ I8_INLINE i8_vec i8_repeat_some(const void *p, const int bytes, int valid)
 }
 
 /* i8_fold_lanes adds neighbouring lanes: each 128 bits get two sums of x, then two sums of y. i8_fold_units adds
- * neighbouring units of 128 bits. It returns the sum of x, then the sum of y. */
+ * neighbouring units of 128 bits, and returns the sum of x, then the sum of y. */
 I8_BINARY(i8_fold_lanes, int32x4_t, vpaddq_s32)
 I8_INLINE i8_vec i8_fold_units(i8_vec x, i8_vec y)
 {
@@ -313,7 +313,7 @@ I8_INLINE i8_vec i8_add_halves(i8_vec acc, i8_vec low, i8_vec high)
     return I8_VEC(I8_ADD_HALF(acc.low, low.low, high.low), I8_ADD_HALF(acc.high, low.high, high.high));
 }
 
-/* acc + the exact sums of four u8 * s8 products, without instructions for dot products. */
+/* Return acc plus the exact sums of four u8 * s8 products, without instructions for dot products. */
 #define I8_HALF_DOT4(acc, a, b) vpadalq_s16(vpadalq_s16(acc, I8_EVEN_PRODUCTS(a, b)), I8_ODD_PRODUCTS(a, b))
 I8_INLINE i8_vec i8_dot4_widening(i8_vec acc, i8_vec a, i8_vec b)
 {
@@ -322,7 +322,7 @@ I8_INLINE i8_vec i8_dot4_widening(i8_vec acc, i8_vec a, i8_vec b)
 
 /* ------------------------------------------------------------------------------------------------------- f32 --- */
 
-/* For quantize_body.h: f32, rounded to s32 half to even, and bytes widened to s32. */
+/* The following functions are for quantize_body.h: f32, rounding to s32 half to even, and widening of bytes to s32. */
 typedef struct {
     float32x4_t low, high;
 } i8_f32;
@@ -352,7 +352,7 @@ I8_INLINE i8_f32 i8_fma_f32(i8_f32 x, i8_f32 y, i8_f32 z)
 {
     return I8_F32(vfmaq_f32(z.low, x.low, y.low), vfmaq_f32(z.high, x.high, y.high));
 }
-/* x - y * z, for exact products y * z. */
+/* Return x - y * z, for exact products y * z. */
 I8_INLINE i8_f32 i8_less_product_f32(i8_f32 x, i8_f32 y, i8_f32 z)
 {
     return I8_F32(vfmsq_f32(x.low, y.low, z.low), vfmsq_f32(x.high, y.high, z.high));
@@ -399,9 +399,9 @@ I8_INLINE i8_vec i8_where(i8_vec bits, i8_vec x, i8_vec y)
 #define I8_SHIFT_RIGHT(x, n) vshlq_s32(x, vnegq_s32(n))
 I8_BINARY(i8_shift_left, int32x4_t, vshlq_s32)
 I8_BINARY(i8_shift_right, int32x4_t, I8_SHIFT_RIGHT)
-/* The low 32 bits of floor(x * y / 2**31 + 1/2). At most one of x and y is -2**31. */
+/* Return the low 32 bits of floor(x * y / 2**31 + 1/2). At most one of x and y is -2**31. */
 I8_BINARY(i8_high_product, int32x4_t, vqrdmulhq_s32)
-/* sat_s32(floor(x * y * 2**left / 2**right + 1/2)), for factors whose product fits 64 bits. */
+/* Return sat_s32(floor(x * y * 2**left / 2**right + 1/2)), for factors whose product fits 64 bits. */
 I8_INLINE int32x2_t i8_two_scaled(int32x2_t x, int32x2_t y, int32x2_t left, int32x2_t right)
 {
     const int64x2_t product = vshlq_s64(vmull_s32(x, y), vmovl_s32(left));
@@ -589,8 +589,8 @@ I8_INLINE i8_vec i8_pack_u8(const i8_vec *v) { return I8_VEC(I8_PACKED_U8(v, low
 I8_INLINE i8_vec i8_pack_s8(const i8_vec *v) { return I8_VEC(I8_PACKED_S8(v, low), I8_PACKED_S8(v, high)); }
 I8_INLINE i8_vec i8_set_8(int x) { return i8_twice((int32x4_t)i8_set_unit(x)); }
 I8_BINARY(i8_shuffle, uint8x16_t, vqtbl1q_u8)
-/* i8_bits has all bits of a byte set if a selected bit of the byte was set. i8_choose selects y for these bytes, and x
- * for other bytes. */
+/* i8_bits_of_bytes sets all bits of a byte if bit `bit` of the byte was set, or else none. i8_choose selects y for
+ * these bytes, and x for other bytes. */
 typedef i8_vec i8_bits;
 I8_INLINE i8_bits i8_bits_of_bytes(i8_vec x, const int bit)
 {

@@ -96,10 +96,10 @@ I8_INLINE i8_vec i8_dot8(i8_vec acc, i8_vec a, i8_vec b, i8_vec c, i8_vec d)
 /* Add dot products in s16. The caller limits the number of dot products, so that the sums fit s16. */
 I8_INLINE i8_vec i8_dot_16(i8_vec acc, i8_vec a, i8_vec b) { return I8_MM(add_epi16)(acc, I8_MM(maddubs_epi16)(a, b)); }
 I8_INLINE i8_vec i8_dot2(i8_vec acc, i8_vec a, i8_vec b) { return i8_add(acc, I8_MM(madd_epi16)(a, b)); }
-/* Like i8_dot2, but a lane may add any two of the products. Only the total over all lanes is defined. */
+/* i8_dot2_any is like i8_dot2, but a lane may add any two of the products. Only the total over all lanes is defined. */
 #define i8_dot2_any i8_dot2
 
-/* acc + low + 16 * high for the first or the last 4 s16 of each 128-bit lane. */
+/* Return acc + low + 16 * high for the first or the last 4 s16 of each 128-bit lane. */
 I8_INLINE i8_vec i8_add_columns(i8_vec acc, i8_vec low, i8_vec high, const int half)
 {
     return i8_dot2(acc, i8_interleave_quad(low, high, half), i8_set_32(16 << 16 | 1));
@@ -111,7 +111,7 @@ I8_INLINE i8_vec i8_widen_pairs(i8_vec x, const int half)
     const __m128i order = half ? _mm_add_epi8(first, _mm_set1_epi8(2)) : first;
     return I8_MM(srai_epi16)(I8_MM(shuffle_epi8)(x, i8_repeat_unit(order)), 8);
 }
-/* i8_words_repeated repeats the 4 bytes at p as u16. The other two functions widen half a vector of bytes to s16 or
+/* i8_words_repeated repeats the 4 bytes at p as u16. i8_words_s8 and i8_words_u8 widen half a vector of bytes to s16 or
  * u16. */
 I8_INLINE i8_vec i8_words_repeated(const void *p) { return i8_low_8(i8_broadcast(p), i8_zero()); }
 I8_INLINE i8_vec i8_words_s8(const void *p) { return I8_MM(cvtepi8_epi16)(i8_load_half(p)); }
@@ -138,13 +138,13 @@ I8_INLINE i8_vec i8_sum_bytes(i8_vec x)
 {
     return I8_MM(madd_epi16)(I8_MM(maddubs_epi16)(x, i8_set_8(1)), i8_set_16(1));
 }
-/* acc + low + 16 * high, both summed over pairs of s16. */
+/* Return acc + low + 16 * high, with low and high summed over pairs of s16. */
 I8_INLINE i8_vec i8_add_halves(i8_vec acc, i8_vec low, i8_vec high)
 {
     return i8_dot2(i8_dot2(acc, low, i8_set_16(1)), high, i8_set_16(16));
 }
 
-/* acc + the exact sums of four u8 * s8 products, without VNNI. */
+/* Return acc plus the exact sums of four u8 * s8 products, without VNNI. */
 I8_INLINE i8_vec i8_dot4_widening(i8_vec acc, i8_vec a, i8_vec b)
 {
     const i8_vec even = I8_MM(madd_epi16)(i8_even_u8(a), i8_even_s8(b));
@@ -163,7 +163,7 @@ I8_INLINE i8_f32 i8_sub_f32(i8_f32 x, i8_f32 y) { return I8_MM(sub_ps)(x, y); }
 I8_INLINE i8_f32 i8_mul_f32(i8_f32 x, i8_f32 y) { return I8_MM(mul_ps)(x, y); }
 I8_INLINE i8_f32 i8_fma_f32(i8_f32 x, i8_f32 y, i8_f32 z) { return I8_MM(fmadd_ps)(x, y, z); }
 I8_INLINE i8_f32 i8_fnma_f32(i8_f32 x, i8_f32 y, i8_f32 z) { return I8_MM(fnmadd_ps)(x, y, z); }
-/* x - y * z, for exact products y * z. */
+/* Return x - y * z, for exact products y * z. */
 I8_INLINE i8_f32 i8_less_product_f32(i8_f32 x, i8_f32 y, i8_f32 z) { return i8_fnma_f32(y, z, x); }
 I8_INLINE i8_f32 i8_div_f32(i8_f32 x, i8_f32 y) { return I8_MM(div_ps)(x, y); }
 I8_INLINE i8_f32 i8_set_f32(float x) { return I8_MM(set1_ps)(x); }
@@ -178,7 +178,7 @@ I8_INLINE i8_vec i8_round(i8_f32 x, float low, float high)
 {
     return i8_round_within_s32(i8_min_f32(i8_max_f32(x, i8_set_f32(low)), i8_set_f32(high)));
 }
-/* x - y is exact in f64, and is rounded once. */
+/* Return f32(x - y). x - y is exact in f64, and is rounded once. */
 I8_INLINE i8_half_f32 i8_half_difference(i8_half x, i8_half y)
 {
     return I8_MM(cvtpd_ps)(I8_MM(sub_pd)(I8_MM(cvtepi32_pd)(x), I8_MM(cvtepi32_pd)(y)));
@@ -195,7 +195,7 @@ I8_INLINE i8_vec i8_max_s32(i8_vec x, i8_vec y) { return I8_MM(max_epi32)(x, y);
 I8_INLINE i8_vec i8_shift_left(i8_vec x, i8_vec n) { return I8_MM(sllv_epi32)(x, n); }
 I8_INLINE i8_vec i8_shift_right(i8_vec x, i8_vec n) { return I8_MM(srav_epi32)(x, n); }
 I8_INLINE i8_vec i8_odd_lanes(i8_vec x) { return I8_MM(srli_epi64)(x, 32); }
-/* The low 32 bits of floor(x * y / 2**31 + 1/2). */
+/* Return the low 32 bits of floor(x * y / 2**31 + 1/2). */
 I8_INLINE i8_vec i8_high_product(i8_vec x, i8_vec y)
 {
     const i8_vec half = i8_set_64(1 << 30);
@@ -204,7 +204,7 @@ I8_INLINE i8_vec i8_high_product(i8_vec x, i8_vec y)
     return i8_take_odd(I8_MM(srli_epi64)(even, 31), I8_MM(slli_epi64)(odd, 1));
 }
 /* Compute sat_s32(floor(x * y * 2**left / 2**right + 1/2)), for factors whose product fits 64 bits. i8_even_scaled
- * computes lanes 0, 2, ... The next function computes all lanes. */
+ * computes lanes 0, 2, ... i8_scaled_product computes all lanes. */
 I8_INLINE i8_vec i8_even_scaled(i8_vec x, i8_vec y, i8_vec left, i8_vec right)
 {
     const i8_vec all = i8_set_64(UINT32_MAX);
@@ -240,7 +240,7 @@ I8_INLINE i8_vec i8_widen_u16(i8_vec x, const int half) { return I8_MM(cvtepu16_
 I8_INLINE i8_vec i8_widen_s16(i8_vec x, const int half) { return I8_MM(cvtepi16_epi32)(i8_half_of(x, half)); }
 I8_INLINE i8_vec i8_min_s16(i8_vec x, i8_vec y) { return I8_MM(min_epi16)(x, y); }
 I8_INLINE i8_vec i8_add_sat_16(i8_vec x, i8_vec y) { return I8_MM(adds_epi16)(x, y); }
-/* Saturate s32 to s16, and s16 to bytes. These functions keep the order of 4 elements only (see i8_in_order). */
+/* Saturate s32 to s16, and s16 to bytes. Only 4 neighbouring elements stay in order (see i8_in_order). */
 I8_INLINE i8_vec i8_pack_words(i8_vec x, i8_vec y) { return I8_MM(packs_epi32)(x, y); }
 I8_INLINE i8_vec i8_pack_words_u8(i8_vec x, i8_vec y) { return I8_MM(packus_epi16)(x, y); }
 I8_INLINE i8_vec i8_pack_words_s8(i8_vec x, i8_vec y) { return I8_MM(packs_epi16)(x, y); }

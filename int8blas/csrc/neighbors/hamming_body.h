@@ -1,4 +1,4 @@
-/* Hamming distances (i8_hamming_args in neighbors.h) of I8_HAMMING_ROWS rows and a panel at a time.
+/* Compute Hamming distances (i8_hamming_args in neighbors.h) of I8_HAMMING_ROWS rows and a panel at a time.
  *
  * The kernel XORs a vector of y with a repeated dword of x, and counts the bits of the result in one of two ways:
  *

@@ -3,9 +3,9 @@
  * units into whole vectors.
  *
  * A tanh or a logistic is a chain of some 30 dependent operations. If one function is the argument of another function,
- * the chains of a cell fill the reorder buffer of a CPU before the next cell starts. So the kernel first computes the
- * inner functions of all cells, then the outer functions. If a chunk takes several registers, an LSTM computes each
- * gate of all cells as one run (eltwise_runs.h). If a chunk is one register, a run would be slower. */
+ * the chains of a cell fill the reorder buffer of a CPU before the next cell starts. The kernel therefore computes the
+ * inner functions of all cells first, then the outer functions. If a chunk takes several registers, an LSTM computes
+ * each gate of all cells as one run (eltwise_runs.h). If a chunk is one register, a run would be slower. */
 #include "stage/eltwise_body.h"
 
 #define I8_CELLS_IN_RUNS (I8_LANES == 8)
@@ -30,7 +30,7 @@ I8_INLINE i8_cell_place i8_place(const i8_cell_args *t, int row, int panel, cons
     return place;
 }
 
-/* f32(sum) * scale + bias of unit v and a gate. `sum` is I8_X, I8_H, or the total of both. */
+/* Return f32(sum) * scale + bias of unit v and a gate. `sum` is I8_X, I8_H, or the total of both. */
 #define I8_GATE(sum, gate, b) ((float)(int32_t)(sum)*at.scale[I8_CHUNK * (gate) + v] + at.bias[I8_CHUNK * (b) + v])
 #define I8_X(gate) ((uint32_t)at.x[I8_CHUNK * (gate) + v])
 #define I8_H(gate) ((uint32_t)at.h[I8_CHUNK * (gate) + v])
@@ -54,7 +54,7 @@ I8_INLINE void i8_store_state(const i8_cell_args *t, const i8_cell_place *at, co
         memcpy(t->output + at->memory, y, I8_CHUNK * sizeof(*y));
 }
 
-/* A loop over the cells of a call. n counts the cells, and `at` has the addresses of the cell. */
+/* Loop over the cells of a call. n is the number of a cell, and `at` has the addresses of the cell. */
 #define I8_EACH_CELL(gates, biases)                                                                                    \
     for (int i = 0, n = 0; i < t->rows; ++i)                                                                           \
         for (int p = 0; p < t->panels; ++p, ++n) {                                                                     \
@@ -64,7 +64,7 @@ I8_INLINE void i8_store_state(const i8_cell_args *t, const i8_cell_place *at, co
 #if I8_CELLS_IN_RUNS
 
 /* The functions below compute each chunk in a local array, because GCC 12 does not vectorize loops over arrays that may
- * overlap. i8_floats_load and i8_floats_store copy whole vectors; GCC's memcpy does not. */
+ * overlap. i8_floats_load and i8_floats_store copy whole vectors, but GCC's memcpy does not. */
 
 /* Compute the new memory and y of n units from their gates. All arrays are in the order of the cells. */
 I8_INLINE void i8_finish_lstm(float gates[4][I8_MAX_CELLS * I8_CHUNK], float *c, float *y, int n)
@@ -147,8 +147,8 @@ static void i8_cell_lstm_peephole(const i8_cell_args *t) { i8_lstm_cells(t, 1); 
 static void i8_cell_lstm(const i8_cell_args *t) { i8_lstm_cells(t, 0); }
 #endif
 
-/* Compute activation(gate) of cells with one gate. The switch is outside the loops, so that the compiler vectorizes
- * them. */
+/* Compute activation(gate) of cells with one gate. The switch is outside the loops, so that the compiler vectorizes the
+ * loops. */
 I8_INLINE void i8_rnn_cells(const i8_cell_args *t, const int activation, const int has_x)
 {
     float y[I8_CHUNK];

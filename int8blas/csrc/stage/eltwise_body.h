@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-/* A loop over a chunk. The compiler turns it into whole vectors. */
+/* Loop over a chunk. The compiler turns the loop into whole vectors. */
 #define I8_EACH for (int v = 0; v < I8_CHUNK; ++v)
 
 I8_INLINE uint32_t i8_bits_of(float x)
@@ -32,8 +32,9 @@ I8_INLINE float i8_float_of(uint32_t bits)
 I8_INLINE float i8_negative(float x) { return i8_float_of(i8_bits_of(x) | 0x80000000u); }
 
 /* With x = n ln 2 + r and |r| <= ln 2 / 2, e**x = 2**n e**r. ln 2 is 0.693359375 - 2.12194440e-4, and n times the first
- * part is exact. Adding 1.5 * 2**23 to x / ln 2 rounds it half to even, to the integer n in the low bits. Adding 127
- * too makes the low bits the exponent of the f32 2**n. The polynomial has an error of at most 3e-9. */
+ * part is exact. Adding 1.5 * 2**23 to x / ln 2 rounds the quotient half to even, to the integer n in the low bits.
+ * Adding another 127 makes the low bits the exponent of the f32 2**n. The polynomial for e**r - 1 has an error of at
+ * most 3e-9. */
 #define I8_EXP_MAGIC (12582912.0f + 127.0f)
 
 #define I8_LOG2_E 1.44269504088896341f
@@ -62,7 +63,8 @@ I8_INLINE float i8_exp_remainder(float x, float n) { return i8_exp_less_one(i8_e
 /* Return 2**n from i8_exp_shifted(x), if 2**n is a normal number. */
 I8_INLINE float i8_power_of_two(float shifted) { return i8_float_of(i8_bits_of(shifted) << 23); }
 
-/* The multiplication by 2**n takes two steps, because 2**n may be out of the range of f32 even if the result is not. */
+/* The multiplication by 2**n takes two steps, because 2**n may be out of the range of f32 even if the result is in the
+ * range. */
 I8_INLINE float i8_exp(float x)
 {
     x = x > 89.0f ? 89.0f : x;
@@ -113,7 +115,7 @@ I8_INLINE float i8_any_log(float x)
 }
 
 /* Return log(1 + e) for e from 0 to 1. The rounded sum u = 1 + e has lost digits of e. log(u) / (u - 1) varies slowly,
- * so e times this quotient is accurate. */
+ * so e * log(u) / (u - 1) is accurate. */
 I8_INLINE float i8_log1p(float e)
 {
     const float u = 1.0f + e, y = i8_log(u) * (e / (u - 1.0f));
@@ -127,8 +129,8 @@ I8_INLINE float i8_soft_relu(float x, float alpha)
     return (v > 0 ? x : 0.0f) + i8_log1p(i8_exp(i8_negative(v))) / alpha;
 }
 
-/* Return x * tanh(log(1 + e**x)). With e = e**-|x|, this is x * (1 + 2e) / (1 + 2e + 2e**2) for positive x, and x *
- * (e**2 + 2e) / (e**2 + 2e + 2) for negative x. Below -110 the result is 0. */
+/* Return x * tanh(log(1 + e**x)). With e = e**-|x|, the result is x * (1 + 2e) / (1 + 2e + 2e**2) for positive x, and x
+ * * (e**2 + 2e) / (e**2 + 2e + 2) for negative x. Below -110 the result is 0. */
 I8_INLINE float i8_mish(float x)
 {
     const float e = i8_exp(i8_negative(x)), square = e * e;
@@ -203,7 +205,7 @@ I8_INLINE float i8_pow(float x, float beta, const int whole, const int odd)
     return odd ? copysignf(power, x) : power;
 }
 
-/* e**y - 1 = 2**n (e**r - 1) + (2**n - 1) for y <= 0, without cancellation for small y. Below -40 the result is -1 in
+/* For y <= 0, e**y - 1 is 2**n (e**r - 1) + (2**n - 1), without cancellation for small y. Below -40 the result is -1 in
  * f32, and n ln 2 would be inaccurate, so y is limited to -40. */
 I8_INLINE float i8_expm1_argument(float y) { return y < -40.0f ? -40.0f : y; }
 I8_INLINE float i8_expm1_rest(float y, float n) { return y - n * 0.69314718056f; }
@@ -214,7 +216,7 @@ I8_INLINE float i8_expm1_down(float y)
     return power * i8_exp_less_one(i8_expm1_rest(y, shifted - I8_EXP_MAGIC)) + (power - 1.0f);
 }
 
-/* Return tanh(x) for d = e**-2|x| - 1: its magnitude is -d / (2 + d). */
+/* Return tanh(x) for d = e**-2|x| - 1: |tanh(x)| is -d / (2 + d). */
 I8_INLINE float i8_tanh_of(float x, float d) { return copysignf(d / (-2.0f - d), x); }
 I8_INLINE float i8_tanh(float x) { return i8_tanh_of(x, i8_expm1_down(2.0f * i8_negative(x))); }
 
@@ -223,9 +225,10 @@ I8_INLINE float i8_tanh(float x) { return i8_tanh_of(x, i8_expm1_down(2.0f * i8_
 I8_INLINE float i8_logistic_of(float x, float e) { return (x < 0 ? e : 1.0f) / (1.0f + e); }
 I8_INLINE float i8_logistic(float x) { return i8_logistic_of(x, i8_exp_down(i8_negative(x))); }
 
-/* Return x / (1 + e**-y). For y below I8_FAR this is x * e**y = x * p * 2**n, which may differ from 0 even if e**y is 0
- * in f32. So x is multiplied by 2**n in two steps, and then by p. For y below -174 the result is 0. Only results below
- * 2**-122, for x above 2**102, are lost. For an infinite x the result is the limit 0, not NaN. */
+/* Return x / (1 + e**-y). For y below I8_FAR the result is x * e**y = x * p * 2**n, which may differ from 0 even if
+ * e**y is 0 in f32. The code therefore multiplies x by 2**n in two steps, and then by p. For y below -174 the result is
+ * 0, which loses only results below 2**-122, for x above 2**102. For an infinite x the result is the limit 0, not
+ * NaN. */
 #define I8_FAR -87.0f
 I8_INLINE float i8_times_logistic(float x, float y)
 {
@@ -247,8 +250,8 @@ I8_INLINE float i8_gelu_argument(float x) { return 1.5957691216057308f * (x + 0.
 
 /* The normal distribution function is erfc(-x / sqrt 2) / 2. With z = |x| / sqrt 2 and t = 1 / (1 + z / 2), erfc(z) is
  * e**(-z * z) times a polynomial in t, with an error of at most 7e-8 for z up to 10. z * z is x * x / 2. The
- * exponential would multiply the relative rounding error of x * x by x * x / 2, so this error is computed and
- * corrected. */
+ * exponential would multiply the relative rounding error of x * x by x * x / 2, so the code computes and corrects this
+ * error. */
 I8_INLINE float i8_erfc_variable(float a) { return 1.0f / (1.0f + a * 0.353553391f); }
 
 /* Return a * a - square. The result is exact if it is a normal number. Without a fused instruction, the result is
@@ -263,7 +266,7 @@ I8_INLINE float i8_error_of_square(float a, float square)
 #endif
 }
 
-/* The polynomial in two parts: the first coefficients, and the last coefficients. */
+/* Evaluate the polynomial in two parts: the first coefficients, and the last coefficients. */
 I8_INLINE float i8_erfc_start(float t)
 {
     float p = -5.538206920027733e-2f;
@@ -321,7 +324,7 @@ I8_INLINE float i8_from_half(uint16_t half)
 }
 
 /* Convert f32 to bf16, rounded half to even. A carry out of the fraction correctly increments the exponent. NaN takes
- * another branch, because it could round to infinity. */
+ * another branch, because rounding could turn NaN into infinity. */
 I8_INLINE uint16_t i8_to_bfloat(float x)
 {
     const uint32_t bits = i8_bits_of(x), rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;

@@ -1,14 +1,14 @@
-/* Functions with exponentials for runs of whole chunks, from one array to another or in place, with the bits of
- * eltwise_body.h. Each function is a chain of 30 to 50 dependent operations. The schedulers of a CPU hold too few whole
- * chains to keep the CPU busy. So the code computes a part of the chain, some 10 operations, for I8_ABREAST or
- * I8_LONG_ABREAST numbers before the next part. */
+/* Compute functions with exponentials for runs of whole chunks, from one array to another or in place, with the same
+ * bits as eltwise_body.h. Each function is a chain of 30 to 50 dependent operations. The schedulers of a CPU hold too
+ * few whole chains to keep the CPU busy, so the code computes a part of the chain, some 10 operations, for I8_ABREAST
+ * or I8_LONG_ABREAST numbers before the next part. */
 #ifndef I8_ELTWISE_RUNS_H
 #define I8_ELTWISE_RUNS_H
 
 #include "stage/eltwise_body.h"
 
-/* GCC completely unrolls loops over 8 chunks, but not loops over 32 chunks. Long chains use 32 chunks, because unrolled
- * they would be too much code. */
+/* GCC completely unrolls loops over 8 chunks, but not loops over 32 chunks. Long chains use 32 chunks, because an
+ * unrolled long chain would be too much code. */
 enum { I8_ABREAST = 8 * I8_CHUNK, I8_LONG_ABREAST = 32 * I8_CHUNK };
 
 /* Loop over the next numbers of a run. The compiler uses whole vectors for each chunk. */

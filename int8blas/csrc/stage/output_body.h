@@ -27,7 +27,7 @@ I8_INLINE int32_t i8_round_saturated(double x, int64_t *beyond)
     return (int32_t)rint(below > (double)INT32_MIN ? below : (double)INT32_MIN);
 }
 
-/* This function has no branch, because compilers do not vectorize loops with branches. */
+/* Add, saturate, and update `beyond` without a branch, because compilers do not vectorize loops with branches. */
 I8_INLINE int32_t i8_add_saturated(int32_t x, int32_t y, int32_t *beyond)
 {
     const int32_t sum = (int32_t)((uint32_t)x + (uint32_t)y), limit = (x >> 31) ^ INT32_MAX;
@@ -48,7 +48,7 @@ I8_INLINE void i8_note_saturated(const i8_epilogue *e, int64_t beyond)
         I8_SET_FLAG(e->saturated);
 }
 
-/* The zero points and offsets of some columns of the tile; absent values are 0. */
+/* The column sums, zero points and offsets of some columns of the tile. Absent values are 0. */
 typedef struct {
     uint32_t col_sum[I8_MAX_COLUMNS], bo[I8_MAX_COLUMNS];
     int32_t co[I8_MAX_COLUMNS];
@@ -67,7 +67,7 @@ I8_NOINLINE void i8_columns_from(i8_output_columns *t, const i8_output_args *o, 
 }
 
 #ifdef I8_VECTORS_OF_F64
-/* Compute I8_LANES / 2 elements in f64, like i8_output_row. The constant says whether C is read. */
+/* Compute I8_LANES / 2 elements in f64, like i8_output_row. The constant `reads` says whether C is read. */
 I8_INLINE void i8_output_vector(double alpha, const int32_t *x, double beta, const int32_t *co, int32_t offset,
                                 int32_t *c, int64_t *beyond, const int reads)
 {
@@ -87,8 +87,8 @@ I8_INLINE void i8_output_vector(double alpha, const int32_t *x, double beta, con
 #endif
 
 /* Compute n columns of row i, in 32 bits. X modulo 2**32 is exact, because X fits s32. The rest of the formula adds one
- * more integer, or is computed in f64. The constants say whether there are zero points, whether C is read, and whether
- * the formula is in integers. */
+ * more integer, or is computed in f64. The constants `zeros`, `reads` and `integral` say whether there are zero points,
+ * whether C is read, and whether the formula is in integers. */
 I8_INLINE void i8_output_row(const i8_output_args *o, int i, const i8_output_columns *t, const int32_t *restrict acc,
                              int32_t *restrict c, int n, const int zeros, const int reads, const int integral)
 {
@@ -187,8 +187,8 @@ I8_OUTPUT(i8_output_scaled_compensated, 1, 0, 0)
 I8_OUTPUT(i8_output_scaled_compensated_to_c, 1, 1, 0)
 #undef I8_OUTPUT
 
-/* Compute the tile if X is s64, or if three terms are added as integers. One of these terms is `offset`: a value for
- * each column of C, or NULL. */
+/* Compute the tile if X is s64, or if three terms are added as integers. One of the three terms is `offset`: a value
+ * for each column of C, or NULL. */
 static void i8_output_wide(const i8_output_args *o, const int32_t *offset)
 {
     const i8_epilogue *e = o->epilogue;
@@ -212,7 +212,7 @@ static void i8_output_wide(const i8_output_args *o, const int32_t *offset)
     i8_note_saturated(e, beyond);
 }
 
-/* Store the tile to a C of s64 with contiguous rows. The constant says whether there are zero points. */
+/* Store the tile to a C of s64 with contiguous rows. The constant `zeros` says whether there are zero points. */
 I8_INLINE void i8_output_s64_of(const i8_output_args *o, const int zeros)
 {
     i8_output_columns t;
@@ -308,7 +308,7 @@ static void i8_output_rows(const i8_output_args *o)
         i8_output_blas(o);
 }
 
-/* Return whether C is X unchanged. */
+/* Return whether the epilogue stores X in C unchanged. */
 static int i8_is_identity(const i8_output_args *o)
 {
     const i8_epilogue *e = o->epilogue;
@@ -351,7 +351,7 @@ static void i8_output_transposed(const i8_output_args *o, int size)
         }
 }
 
-/* Tiles with less than I8_FLAT_COLUMNS columns are flattened. Longer rows fill their chunks well. */
+/* Tiles with less than I8_FLAT_COLUMNS columns are flattened. Rows of more columns fill their chunks well. */
 enum { I8_FLAT_COLUMNS = 32, I8_FLAT_ROW = (I8_FLAT_COLUMNS - 1) * I8_CHUNK, I8_FLAT_SUMS = 4 * I8_FLAT_ROW };
 
 /* Return the smallest number of rows of `cols` columns whose elements fill whole chunks. */
@@ -360,9 +360,9 @@ I8_INLINE int i8_flat_rows(int cols)
     return I8_CHUNK / (cols % 8 == 0 ? 8 : cols % 4 == 0 ? 4 : cols % 2 == 0 ? 2 : 1);
 }
 
-/* Return whether a tile of a primitive is computed faster as one row of chunks: C has no gaps, all terms depend only on
- * the column, and the tile has enough rows. On Zen 4, a separate row takes 5 ns, repeating the values takes about 120
- * ns, and each chunk of columns takes 30 ns. */
+/* Return whether a tile of a primitive is computed faster as one row of chunks. This is the case if C has no gaps, all
+ * terms depend only on the column, and the tile has enough rows. On Zen 4, a separate row takes 5 ns, repeating the
+ * values takes about 120 ns, and each chunk of columns takes 30 ns. */
 I8_INLINE int i8_is_flat(const i8_output_args *o, int size)
 {
     const i8_epilogue *e = o->epilogue;
@@ -389,8 +389,8 @@ I8_INLINE const void *i8_repeat_values(uint32_t *to, const void *values, int64_t
     return to;
 }
 
-/* Compute a tile of a few columns as rows of whole chunks. Each such row consists of several rows of the tile, so the
- * values of the columns are repeated. The last row may have fewer rows of the tile. */
+/* Compute a tile of a few columns as rows of whole chunks. Each row of chunks consists of several rows of the tile, so
+ * the values of the columns are repeated. The last row of chunks may have fewer rows of the tile. */
 I8_NOINLINE void i8_output_flat(const i8_output_args *o, int size)
 {
     const int cols = o->cols, together = i8_flat_rows(cols), row = together * cols;

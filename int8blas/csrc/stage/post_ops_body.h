@@ -3,7 +3,7 @@
 #include "stage/eltwise_runs.h"
 
 /* Set each number of y to an expression of x, the corresponding number of `from`. Local arrays tell GCC that a chunk of
- * y overlaps no other array. Otherwise GCC would compute single numbers if y is `from`. */
+ * y overlaps no other array. Without local arrays, GCC would compute single numbers if y is `from`. */
 #define I8_MAP(expression)                                                                                             \
     do {                                                                                                               \
         for (int64_t i = 0; i < n; i += I8_CHUNK) {                                                                    \
@@ -18,7 +18,7 @@
         }                                                                                                              \
     } while (0)
 
-/* Set y = scale * t for the numbers x of `from`. With I8_LIMIT_X, t = min(max(x, low), high). Otherwise t =
+/* Set y = scale * t for the numbers x of `from`. With I8_LIMIT_X, t = min(max(x, low), high). With the other kinds, t =
  * min(max(alpha * x + beta, low), high). With I8_LIMIT_SLOPE (hardswish), y = scale * (x * t), which is 0 if t is 0,
  * even for infinite x. NaN stays NaN, because a minimum or maximum with NaN is the second operand. */
 enum { I8_LIMIT_X, I8_LIMIT_LINEAR, I8_LIMIT_SLOPE };
@@ -45,9 +45,10 @@ I8_INLINE i8_floats i8_product_of(const float *x, i8_floats factor, const int sq
     return squared ? i8_floats_mul(product, y) : product;
 }
 
-/* Return whether alpha * x, or alpha * x * x with `squared`, is below a limit for any of n numbers x. Runs with such a
- * number are rare, and need the longer of two functions. For all other numbers both functions give equal bits. Four
- * minima shorten the chain of dependent operations. A minimum with NaN is the other operand. */
+/* Return whether alpha * x, or alpha * x * x with `squared`, is below a limit for any of n numbers x. Runs with a
+ * number below the limit are rare, and need the longer of two functions. For all other numbers both functions give
+ * equal bits. Four minima shorten the chain of dependent operations. If a product is NaN, the minimum is the second
+ * operand. */
 I8_INLINE int i8_any_below(const float *x, int64_t n, float alpha, float limit, const int squared)
 {
     const i8_floats factor = i8_floats_set(alpha), start = i8_floats_set(limit);
@@ -144,7 +145,7 @@ static void i8_eltwise(const i8_post_op *op, float *y, const float *from, int64_
 #undef I8_MAP
 
 /* Set each number of y to an expression of x and w, the corresponding numbers of `from` and z. The next chunk of z
- * begins z_step numbers after the previous chunk. If z_step is 0, all chunks have one operand. */
+ * begins z_step numbers after the previous chunk. If z_step is 0, all chunks use the same chunk of z. */
 #define I8_MAP(expression)                                                                                             \
     do {                                                                                                               \
         for (int64_t i = 0; i < n; i += I8_CHUNK, z += z_step) {                                                       \

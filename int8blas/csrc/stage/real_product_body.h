@@ -11,7 +11,7 @@ static void i8_real_panel(float *dst, ptrdiff_t dst_k, const int8_t *panel, int6
 {
     const i8_vec right = i8_set_32(24);
     for (int64_t g = 0; g < groups; ++g) {
-        I8_PREFETCH_L2(panel + 4 * I8_CHUNK * (groups + g)); /* the next panel, or the next block of k */
+        I8_PREFETCH_L2(panel + 4 * I8_CHUNK * (groups + g)); /* prefetch the next panel, or the next block of k */
         I8_FOR(v, I8_PANEL_VECS) {
             const i8_vec four = i8_load(panel + 4 * (I8_CHUNK * g + I8_LANES * v));
             I8_FOR(i, 4) {
@@ -104,7 +104,7 @@ static void i8_real_tile(const i8_real_tile_args *t)
 I8_INLINE void i8_real_turn(i8_f32 *x, const float *b, ptrdiff_t column)
 {
     i8_vec v[4];
-    I8_HIDE(b); /* otherwise GCC would keep a pointer to each column, and spill most pointers */
+    I8_HIDE(b); /* without I8_HIDE, GCC would keep a pointer to each column, and spill most pointers */
     I8_FOR(i, 4) v[i] = i8_load_units(b + i * column, 4 * column * (ptrdiff_t)sizeof(float));
     const i8_vec low = i8_low_32(v[0], v[1]), high = i8_high_32(v[0], v[1]);
     const i8_vec next_low = i8_low_32(v[2], v[3]), next_high = i8_high_32(v[2], v[3]);

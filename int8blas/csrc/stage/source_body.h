@@ -17,8 +17,8 @@ I8_INLINE i8_floats i8_source_chunk(const char *src, int type, ptrdiff_t step, i
     return i8_floats_load(x);
 }
 
-/* Set range[0] to the minimum of 0 and the values of a row, and range[1] to their maximum. Set both to NaN if a value
- * is not finite. If the row has NaN, the results of MINPS and MAXPS do not matter. */
+/* Set range[0] to the minimum of 0 and the values of a row, and range[1] to their maximum. Set both elements of range
+ * to NaN if a value is not finite. If the row has NaN, the results of MINPS and MAXPS do not matter. */
 I8_INLINE void i8_source_range_of(float *range, const char *src, const int type, ptrdiff_t step, int64_t k)
 {
     i8_floats low = i8_floats_set(0), high = low, low2 = low, high2 = low;

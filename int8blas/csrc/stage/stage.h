@@ -11,7 +11,7 @@
 #define I8_ROUNDER 12582912.0f
 
 /* The kinds of post-ops: first the kinds with an operand, then the element-wise kinds from I8_ELTWISE on. I8_SHIFT adds
- * a zero point, and turns NaN into the zero point. Only the epilogue itself appends it. */
+ * a zero point, and turns NaN into the zero point. Only the epilogue itself appends I8_SHIFT. */
 #define I8_ELTWISE_NAME(name, formula, code) I8_##name,
 enum {
     I8_SUM, I8_PRELU, I8_ADD, I8_SUB, I8_MUL, I8_DIV, I8_MIN, I8_MAX, I8_GE, I8_GT, I8_LE, I8_LT, I8_EQ, I8_NE,
@@ -50,12 +50,12 @@ typedef struct {
  *     C[i, j] = sat(rne(y)) for integers, or the zero point if y was NaN; f16(y), bf16(y) or y for floats
  *
  * The operations are in f32, in this order. The rounder is -0.0, which changes no value, or I8_ROUNDER for bytes whose
- * zero point is added after rounding. dst_zero is then the zero point minus I8_ROUNDER. If the tile has a row_scale,
- * row_scale[i] * scale[j] replaces scale[j]. An absent scale is 1, and an absent addend is -0.0. Neither value changes
- * y.
+ * zero point is added after rounding. With I8_ROUNDER, dst_zero is the zero point minus I8_ROUNDER. If the tile has a
+ * row_scale, row_scale[i] * scale[j] replaces scale[j]. An absent scale is 1, and an absent addend is -0.0. Neither
+ * value changes y.
  *
- * If `integral`, the formula is C[i, j] = sat_s32(X + offset[j]), in integers. The zero points of C are then part of
- * co. If these sums do not fit s32, `offset` has the zero points; otherwise it is NULL.
+ * If `integral`, the formula is C[i, j] = sat_s32(X + offset[j]), in integers. `offset` is NULL if co contains the zero
+ * points of C. If co plus a zero point may not fit s32, `offset` has the zero points.
  *
  * If the scheme of `requantization` is not I8_FLOAT, the formula of i8_requantization applies.
  *
@@ -63,9 +63,9 @@ typedef struct {
 typedef struct {
     i8_column_values scale, bias, dst_scale, dst_zero;
     int bias_first, relu;
-    int finite;   /* scale and dst_scale are finite */
-    int rescales; /* dst_scale is not 1, or dst_zero is not -0.0 */
-    int shifts;   /* some zero point of C is not 0 */
+    int finite;   /* whether all scale and dst_scale are finite */
+    int rescales; /* whether dst_scale is not 1, or dst_zero is not -0.0 */
+    int shifts;   /* whether some zero point of C is not 0 */
     float rounder;
     int integral;
     const int32_t *offset; /* a value for each column */
@@ -78,9 +78,9 @@ typedef struct {
 /* The scales of a packed B by groups of `size` k, [panels][groups][16]. col_sums has the sums of the columns of B' in
  * each group, modulo 2**32, or is NULL, which is allowed if A' has no zero point. row_scales and row_zeros are NULL, or
  * have values for the rows of A' in each group, [groups][row_step]. column_zeros is NULL, or has zero points for the
- * columns of B' in each group, [groups][column_step]. With such zero points, the operands of the problem have the zero
- * points of the first group. half_scales has the scales as f16 if B has 4 bits and every scale is an f16; else it is
- * NULL. */
+ * columns of B' in each group, [groups][column_step]. With zero points of groups, the operands of the problem have the
+ * zero points of the first group. half_scales has the scales as f16 if B has 4 bits and every scale is an f16; else it
+ * is NULL. */
 typedef struct {
     int64_t size;
     const float *scales;
@@ -102,12 +102,12 @@ enum {
 
 /* The epilogue of a product:
  *
- *     C[i, j] = sat_s32(rne(alpha * X[i, j] + beta * C[i, j] + co + co_rows[i] + co_cols[j]))        I8_BLAS
+ *     C[i, j] = sat_s32(rne(alpha * X[i, j] + beta * C[i, j] + co + co_rows[i] + co_cols[j]))        for I8_BLAS.
  *
  * The formula is computed in integers if alpha is 1 and beta is 0 or 1, otherwise in f64 in the order of the terms. C
  * is read only if beta is not 0, and overlaps no other operand. If a value saturates, *saturated becomes 1, unless
- * `saturated` is NULL. At most one of the three co is given. I8_DISTANCES has alpha = -2, and sums of squares in both
- * co_rows and co_cols. */
+ * `saturated` is NULL. At most one of co, co_rows and co_cols is given. I8_DISTANCES has alpha = -2, and sums of
+ * squares in both co_rows and co_cols. */
 typedef struct {
     int kind, type; /* kind of the epilogue; type of C */
     double alpha, beta;
@@ -120,14 +120,15 @@ typedef struct {
     const float *row_scales;              /* a scale for each row of C, or NULL */
     const i8_scale_groups *scale_groups;  /* for I8_SCALE_GROUPS */
     int doubled;                          /* X is twice the sum */
-    /* For I8_DISTANCES with unknown squares of a plain B: the memory of co_cols, in which the call stores the sums of
-     * squares of the columns of B. K is then at most SHORT_SQUARES_K (gemm/squares.pxd). Otherwise NULL. */
+    /* For I8_DISTANCES with unknown squares of a plain B, column_squares is the memory of co_cols, in which the call
+     * stores the sums of squares of the columns of B. With column_squares, K is at most SHORT_SQUARES_K
+     * (gemm/squares.pxd). In all other cases column_squares is NULL. */
     int32_t *column_squares;
 } i8_epilogue;
 
 /* The epilogue that a micro-kernel applies to the sums in its registers, and the address of the tile in C. The vectors
- * of the epilogue have the values of the tile from `row` and `column` on. 4 whole vectors of values are readable from
- * there on. `stream` writes whole aligned lines of 64 bytes past the caches. */
+ * of the epilogue have the values of the tile from `row` and `column` on, and 4 whole vectors of values are readable.
+ * `stream` writes whole aligned lines of 64 bytes past the caches. */
 typedef struct {
     const i8_epilogue *epilogue;
     int64_t row, column;
@@ -139,7 +140,7 @@ typedef struct {
 
 /* The sums of one tile, and its address in C:
  *
- *     X[i, j] = acc[i, j] - ao[i] * col_sum[j] - bo[j] * row_term[i]
+ *     X[i, j] = acc[i, j] - ao[i] * col_sum[j] - bo[j] * row_term[i].
  *
  * With acc64, X is exact in s64. With acc32, X is computed modulo 2**32, and must fit s32. ao and col_sum are both
  * given or both NULL, and bo and row_term are both given or both NULL. NULL stands for zeros. With a `stage` in f32,
@@ -163,7 +164,7 @@ typedef struct {
 } i8_output_args;
 
 /* Set *part to the part of a tile from row `row` and column `column` on. If the function returned the struct, vector
- * loads would copy it, and would wait for the stores of single members. */
+ * loads would copy the struct, and would wait for the stores of single members. */
 static inline void i8_set_part(i8_output_args *part, const i8_output_args *o, int row, int column, int rows, int cols)
 {
     const ptrdiff_t at = row * o->acc_row + column;
@@ -184,14 +185,14 @@ static inline void i8_set_part(i8_output_args *part, const i8_output_args *o, in
 /* Scale groups are parts of K. Each column of B has one scale in each scale group. The sums of one group are added to
  * the sums of the groups before it:
  *
- *     y[i, j] = y[i, j] + f32(acc[i, j] - ao[i] * col_sum[j] - bo[j] * row_term[i]) * (row_scale[i] * scale[j])
+ *     y[i, j] = y[i, j] + f32(acc[i, j] - ao[i] * col_sum[j] - bo[j] * row_term[i]) * (row_scale[i] * scale[j]).
  *
- * The integers are computed modulo 2**32, and their sum must fit s32. The other operations are in f32, in the order
- * written. If zero points are out of the range of their types, `far_size` is the k of a group, and otherwise 0. With a
- * far_size, row_term has the sums of A' without zero points. The integers are then s64, with row_term[i] - far_size *
- * ao[i] in place of row_term[i]. ao[i] is ao_rows[i], or `ao` if ao_rows is NULL. If all ao[i] are 0, col_sum may be
- * NULL. bo and row_term are both given or both NULL (zeros). Without row_scale the factor is scale[j]. Tiles have whole
- * panels: scale and col_sum have 16 values for each panel, panel_step elements apart. */
+ * The integers are computed modulo 2**32, and their sum must fit s32. After the sum of integers, all operations are in
+ * f32, in the order of the formula. If zero points are out of the range of their types, `far_size` is the k of a group,
+ * and otherwise 0. With a far_size, row_term has the sums of A' without zero points, and the integers are s64, with
+ * row_term[i] - far_size * ao[i] in place of row_term[i]. ao[i] is ao_rows[i], or `ao` if ao_rows is NULL. If all ao[i]
+ * are 0, col_sum may be NULL. bo and row_term are both given or both NULL (zeros). Without row_scale the factor is
+ * scale[j]. Tiles have whole panels: scale and col_sum have 16 values for each panel, panel_step elements apart. */
 typedef struct {
     int rows, panels;
     const int32_t *acc;
@@ -240,9 +241,10 @@ typedef struct {
 
 /* The sums of a filter over one channel. Tap t is at distance offsets[t] from the output's position in the image:
  *
- *     y[j] = 0 + weights[0] * x[j + offsets[0]] + weights[1] * x[j + offsets[1]] + ...      each step rounded to f32
+ *     y[j] = 0 + weights[0] * x[j + offsets[0]] + weights[1] * x[j + offsets[1]] + ...      each step rounded to f32.
  *
- * The kernel computes y[j] for all j < count. It reads no element after x[count - 1 + offsets[t]] for tap t. */
+ * The kernel computes y[j] for all j < count. For tap t, the kernel reads no element after x[count - 1 +
+ * offsets[t]]. */
 typedef struct {
     int64_t count;
     int taps;
@@ -255,7 +257,7 @@ typedef struct {
 typedef struct {
     void (*output)(const i8_output_args *);
     void (*add_scale_group)(const i8_scale_group_args *);
-    /* C[i, j] = tile[i, j], for elements of `size` bytes, which are contiguous in a row of the tile. Steps are in
+    /* Set C[i, j] = tile[i, j], for elements of `size` bytes, which are contiguous in a row of the tile. Steps are in
      * bytes. */
     void (*transpose_store)(char *c, ptrdiff_t c_row, ptrdiff_t c_col, const char *tile, ptrdiff_t tile_row, int rows,
                             int cols, int size);
@@ -280,8 +282,8 @@ typedef struct {
     int real_rows, real_panels;
     void (*real_panel)(float *dst, ptrdiff_t dst_k, const int8_t *panel, int64_t groups);
     void (*real_tile)(const i8_real_tile_args *);
-    /* Compute a tile of any size over all k, a multiple of 4. Columns of B are contiguous, and b_row elements apart.
-     * The function ignores `first` and `scale`. */
+    /* Compute a tile of any size over all k. k is a multiple of 4. Columns of B are contiguous, and b_row elements
+     * apart. The function ignores `first` and `scale`. */
     void (*real_columns)(const i8_real_tile_args *);
     void (*real_row)(const i8_real_row_args *);
     void (*real_filter)(const i8_real_filter_args *);

@@ -203,9 +203,9 @@ I8_INLINE void i8_stage_store(i8_floats x, const i8_stage_chunk *t, int ordered,
     i8_store_chunk(i8_stage_shifted(x, t), type, c, count);
 }
 
-/* Compute all rows of a chunk of columns. The constants select a variant: whether there are post-ops, whether there are
- * row scales, and the type of the destination. Without post-ops and row scales, and with finite scales (s->finite), y
- * is never NaN. */
+/* Compute all rows of a chunk of columns. The constants has_ops, by_row and type select a variant: whether there are
+ * post-ops, whether there are row scales, and the type of the destination. Without post-ops and row scales, and with
+ * finite scales (s->finite), y is never NaN. */
 I8_INLINE void i8_stage_columns(const i8_output_args *o, int j, const int has_ops, const int by_row, const int type)
 {
     const i8_stage *s = o->epilogue->stage;
@@ -213,9 +213,9 @@ I8_INLINE void i8_stage_columns(const i8_output_args *o, int j, const int has_op
     const int has_row_offsets = o->epilogue->co || o->epilogue->co_rows;
     const int64_t column = o->column + j;
     const int count = o->cols - j < I8_CHUNK ? o->cols - j : I8_CHUNK, rows = o->rows;
-    /* Whether bo * row_term is the only term. */
+    /* by_term says whether bo * row_term is the only term. */
     const int by_term = o->bo && o->acc32 && !o->ao && !has_row_offsets && !co_cols;
-    /* 1 if the sum needs bo * row_term, row offsets, or an s64 sum. */
+    /* has_other_terms says whether the sum needs bo * row_term, row offsets, or an s64 sum. */
     const int has_other_terms = !by_term && (!o->acc32 || o->bo || has_row_offsets);
     const int ordered = type > I8_TYPE_S32 || (!has_ops && !by_row && s->finite);
     const ptrdiff_t c_row = o->c_row;

@@ -7,13 +7,13 @@
  * apart. The first sum belongs to C[row, column], whose address is `c`. */
 
 /* row_scale points to the scale of the first row, or is NULL. If `shifts` is 0, the function uses dst_zero = 0. If y is
- * not negative, y * dst_scale + zero point is at least the zero point. So for integer results the relu is a lower
+ * not negative, y * dst_scale + zero point is at least the zero point, so for integer results the relu is a lower
  * bound. */
 I8_INLINE void I8_NAME(output_as)(const i8_tile_output *o, char *c, const float *row_scale, const int64_t column,
                                   const i8_vec *acc, const int acc_row, const int mr, const int width, const int type,
                                   const int shifts)
 {
-    /* Stores to C cannot change these copies, so they stay in registers. */
+    /* Copies of the values stay in registers, because stores to C cannot change a copy. */
     const i8_stage *s = o->epilogue->stage;
     const i8_column_values scales = s->scale, biases = s->bias, dst_scales = s->dst_scale, zeros = s->dst_zero;
     const ptrdiff_t c_row = o->c_row, first = o->column + column;
