@@ -167,7 +167,7 @@ cdef bint takes_blocks(const Problem *g, const Plan *p) noexcept nogil:
 
 
 cdef int run_blocks(const Problem *g, const Plan *plan) noexcept nogil:
-    """Compute the product: for each packed B block, pack it and multiply it. Return 0, or -1 without memory."""
+    """Compute the product: for each packed B block, pack it and multiply it. Return 0, or -1 if there is no memory."""
     cdef const BlocksPlan *p = <const BlocksPlan *>plan
     cdef BlockJob job
     cdef PackedBlock *b = &job.b

@@ -66,8 +66,8 @@ cdef void source_parameters(const Problem *g, int64_t row, int64_t rows, float *
 
 cdef void quantize_rows(const Problem *g, uint8_t *dst, ptrdiff_t dst_row, int64_t row, int64_t rows, int64_t k0,
                         int64_t k, const float *scales, const int64_t *zeros) noexcept nogil:
-    """Quantize a part of A: `rows` rows from row `row` on, and `k` columns from column `k0` on. Write the part to rows
-    of A' that are `dst_row` bytes apart. Pad each row with zeros to a multiple of 4 bytes."""
+    """Quantize `rows` rows of A from row `row` on, in `k` columns from column `k0` on. Write the bytes to rows of A'
+    that are `dst_row` bytes apart. Pad each row with zeros to a multiple of 4 bytes."""
     cdef const DynamicSource *s = g.source.dynamic
     cdef const char *src = <const char *>g.a.data + row * g.a.row + k0 * g.a.column
     cdef int64_t i, j
