@@ -2,8 +2,8 @@
 
     C := sat_s32(rne(alpha * (op(A) - ao) @ (op(B) - bo) + beta * C + co))
 
-The product is exact for every K and all values: sums are in int64. uint16 values above 32767 are shifted by -32768,
-with their zero point, so that they fit the multiply-add of int16.
+The product is exact for every K and all values: sums are in int64. A uint16 A with values above 32767 is shifted by
+-32768, with its zero points, so that all values fit the multiply-add of int16.
 """
 
 from libc.stdint cimport int64_t

@@ -52,7 +52,7 @@ def paths():
 
 
 cdef bint is_register_of_columns(const Problem *g) noexcept nogil:
-    """Return whether the path register takes the transpose of a problem with a plain B."""
+    """Return whether the path `register` takes the transpose of a problem with a plain B."""
     cdef Problem t
     transpose_problem(&t, g)
     return is_register(&t)
@@ -72,8 +72,8 @@ cdef void fit_threads(Resolved *r) noexcept nogil:
 
 
 cdef int threads_of(const Problem *given) noexcept nogil:
-    """Return the number of threads that a product uses, without reading its operands. So the plan omits the step
-    `specialize` of `plan_form`, which reads them."""
+    """Return the number of threads that a product uses, without reading the operands: the plan omits the step
+    `specialize` of `plan_form`, which reads operands."""
     cdef Resolved r
     choose_form(given, &r)
     choose(r.problem, &r.plan)

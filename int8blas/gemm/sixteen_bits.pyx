@@ -64,7 +64,7 @@ cdef class PackedB16(Packed):
     _what = "packed matrix of 16 bits"
 
     def __cinit__(self):
-        # An empty matrix, so that an object from __new__ is safe to use.
+        # Begin with an empty matrix, so that an object from __new__ is safe to use.
         self._typenum = cnp.NPY_INT16
         self._data = np.empty((0, 0, I8_PANEL, PAIR), np.int16)
 
