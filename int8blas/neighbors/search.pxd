@@ -24,7 +24,7 @@ ctypedef fused Score:
     double
 
 
-# One matrix of the base, packed or plain. `g` is its product with all queries; A and C are set later.
+# One matrix of the base, packed or plain. `g` is the product of all queries with the matrix; A and C are set later.
 cdef struct Shard:
     Problem g
     int64_t first               # running index of its first row
@@ -80,7 +80,7 @@ cdef inline bint needs_squares(const Search *s) noexcept nogil:
 
 
 cdef inline bint takes_short_items(const Search *s, int64_t rows) noexcept nogil:
-    """Return whether the keys, and the indices of `rows` rows, have 32 bits."""
+    """Return whether the keys, and the indices of `rows` rows, fit 32 bits."""
     return not s.wide and s.metric != I8_COSINE and rows <= UINT32_MAX
 
 
