@@ -15,7 +15,7 @@ import numpy as np
 DTYPES = {"u8": np.uint8, "s8": np.int8}
 SIGNS = ("u8s8", "s8s8", "s8u8", "u8u8")
 
-# The shapes (M, N, K) of each class. The comment before a class names the limit of its speed.
+# The shapes (M, N, K) of each class. The comment before a class names the limit of its speed, or the use of its shapes.
 CLASSES: dict[str, list[tuple[int, int, int]]] = {
     # the call itself
     "tiny": [(4, 4, 4), (8, 8, 8), (16, 16, 16), (24, 24, 24), (32, 32, 32)],
@@ -89,10 +89,10 @@ class Problem(Product):
 
 @dataclass(frozen=True)
 class Operands:
-    """Return C-ordered A and B of a problem, with the result that every contestant must give.
+    """C-ordered A and B of a problem, with the result that every contestant must give.
 
-    The values cover the whole range of their types. But with `certified`, B stays in -64..64, where no sum of two
-    products with a uint8 A exceeds int16.
+    The values cover the whole range of their types. With `certified`, B stays in -64..64, where no sum of two products
+    with a uint8 A exceeds int16.
     """
 
     problem: Problem
@@ -123,8 +123,8 @@ class Operands:
         return exact
 
     def saturating(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """Return the result of numerics="saturating" for some rows and columns. In this mode sums of two neighbouring
-        products saturate to int16.
+        """Return the result of numerics="saturating" for some rows and columns. With this numerics, sums of two
+        neighbouring products saturate to int16.
 
         A signed A is shifted by 128 first, and 128 times the column sums of B is subtracted at the end. B must be int8.
         """
