@@ -103,8 +103,8 @@ def quantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="float"
     scale : float, or array_like
         The scale, finite and not 0 when rounded to float32: one value, or, with `axis`, an array.
     zero_point : int, or array_like of int, optional
-        The zero point, any int32. It is rounded to float32 before it is added, which is exact up to 2**24. With
-        ``scheme="onnx"`` it must be in the range of `dtype`.
+        The zero point, any int32. The zero point is rounded to float32 before it is added, which is exact up to 2**24.
+        With ``scheme="onnx"`` the zero point must be in the range of `dtype`.
     dtype : dtype, optional
         uint8, int8 or int32.
     axis : int or tuple of int, optional
@@ -272,7 +272,7 @@ def requantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="floa
         y = h / 2**max(-e, 0)               to nearest, ties away from zero
 
     For scales of at least 1, ``x * 2**e`` saturates to int32 *before* it is multiplied by ``m / 2**31``, a number from
-    1/2 to 1. So an int32 result may be as small as 2**30 although the exact product exceeds int32. 8-bit results
+    1/2 to 1. An int32 result may therefore be as small as 2**30 although the exact product exceeds int32. 8-bit results
     saturate correctly.
 
     ``"single"`` rounds the exact product once, ties upwards, and then saturates it::
