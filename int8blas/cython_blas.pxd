@@ -39,7 +39,7 @@ cdef int gemm_u8u8s32(char transa, char transb, char offsetc, int64_t m, int64_t
                       int32_t *c, int64_t ldc, const int32_t *co) noexcept nogil
 
 # Multiply a matrix by its transpose, and store one triangle of C with the diagonal. The function neither reads nor
-# writes the other triangle. It computes
+# writes the other triangle. The function computes
 #
 #     C := sat_s32(rne(alpha * (op(A) - ao) @ (op(A) - ao).T + beta * C))
 #
@@ -72,7 +72,8 @@ cdef int dot_u8u8s64(int64_t n, const uint8_t *x, int64_t incx, const uint8_t *y
 # same time.
 cdef int64_t packed_b_size(int64_t k, int64_t n) noexcept nogil
 # Pack op(B) into memory of the caller. The memory has the size that packed_b_size returns and any alignment, and does
-# not overlap B. The packed matrix contains addresses, so it cannot be copied or moved. Results: 0 or -i, as above.
+# not overlap B. The packed matrix contains addresses, so it cannot be copied or moved. The result is 0 or -i, as for
+# the GEMMs.
 cdef int pack_b_s8(char transb, int64_t k, int64_t n, const int8_t *b, int64_t ldb, void *packed) noexcept nogil
 cdef int pack_b_u8(char transb, int64_t k, int64_t n, const uint8_t *b, int64_t ldb, void *packed) noexcept nogil
 
@@ -101,7 +102,7 @@ cdef int gemm_u8u8s32_packed(char transa, char offsetc, int64_t m, int64_t n, in
 # indices, scores m rows of `count`, best first; -1 and 0.0 if the base has fewer rows. `indices` and `scores` must be
 # aligned to 8 bytes and must not overlap other operands. Inner products and distances are whole numbers.
 #
-# Results: 0, -i or 1, as above.
+# The result is 0, -i or 1, as for the GEMMs.
 cdef int nearest_s8(char metric, int64_t m, int64_t n, int64_t k, const int8_t *queries, int64_t ldq, const void *base,
                     int64_t count, int64_t *indices, double *scores) noexcept nogil
 cdef int nearest_u8(char metric, int64_t m, int64_t n, int64_t k, const uint8_t *queries, int64_t ldq,

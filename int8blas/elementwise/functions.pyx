@@ -229,7 +229,7 @@ def eltwise(src, ops, *, scales=None, zero_points=None, dst_dtype=None, scheme="
 
 @cython.final
 cdef class PreparedEltwise:
-    """:func:`eltwise` of real numbers with the same `ops` in each call."""
+    """A function that applies :func:`eltwise` with the same `ops` to real numbers in each call."""
 
     cdef tuple ops
     cdef Replay known               # the replay of the last call, or None
@@ -276,7 +276,8 @@ def binary(op, src0, src1, *, scales=None, zero_points=None, post_ops=(), dst_dt
     op : {'add', 'sub', 'mul', 'div', 'min', 'max', 'ge', 'gt', 'le', 'lt', 'eq', 'ne'}
         The operation. A comparison gives 1 if it is true, else 0. A comparison with NaN gives 0, but 'ne' gives 1.
     src0, src1 : array_like of uint8, int8, int32, float32, float16 or bfloat16
-        The tensors, with any strides. Their shapes broadcast against each other as in NumPy. Their dtypes may differ.
+        The tensors, with any strides. The shapes of both tensors broadcast against each other as in NumPy. Their dtypes
+        may differ.
     scales : mapping of str to float, optional
         The scales of "src0", "src1" and "dst": finite and not 0 when rounded to float32, and the scale of "dst" more
         than 2**-128 in magnitude; 1 by default.
@@ -334,7 +335,8 @@ def binary(op, src0, src1, *, scales=None, zero_points=None, post_ops=(), dst_dt
 
 @cython.final
 cdef class PreparedBinary:
-    """:func:`binary` for sources of the types `src_dtypes`. The constructor checks all other arguments."""
+    """A function that applies :func:`binary` to sources of the types `src_dtypes`. The constructor checks all other
+    arguments."""
 
     cdef int kind, typenum
     cdef float scales[3]            # scales of both sources and of the destination

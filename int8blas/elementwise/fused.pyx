@@ -509,7 +509,8 @@ cdef inline int64_t block_of(const FusedJob *job) noexcept:
 
 
 cdef void repeat(const FusedJob *job, Operand *operand, char *memory) noexcept:
-    """Repeat the only run or element of an operand in memory, for a whole block, and let the operand read it there."""
+    """Repeat the only run or element of an operand in memory, for a whole block, and let the operand read the
+    copies."""
     cdef int64_t n = job.n if operand.step else 1
     repeat_bytes(memory, operand.first, n * operand.size, block_of(job) // n)
     operand.data = memory
@@ -568,8 +569,8 @@ cdef void find_table(FusedJob *job) noexcept:
 
 
 cdef bint is_clamp(FusedJob *job) noexcept:
-    """Return whether the table only limits bytes to a range, and set how signs are flipped. ReLU and clip only limit
-    bytes if scales and zero points do not change."""
+    """Return whether the table only limits bytes to a range, and set how signs are flipped. ReLU and clip are limits if
+    scales and zero points do not change."""
     cdef int i, y, low, high
     job.flip[0] = 0x80 if job.links[0].operand.type == I8_TYPE_S8 else 0
     job.flip[1] = 0x80 if job.out.type == I8_TYPE_S8 else 0

@@ -319,8 +319,9 @@ def layer_norm(src, gamma=None, beta=None, *, epsilon=1e-5, scales=None, zero_po
 
 
 cdef cnp.ndarray near_zero(cnp.ndarray array):
-    """Return int32 values unchanged if float32 can represent all values. If not, subtract the first element from each
-    row with larger values, and return float32. Subtracting a constant does not change the result of normalization."""
+    """Return int32 values unchanged if float32 can represent all values. For other values, subtract the first element
+    from each row with larger values, and return float32. Subtracting a constant does not change the result of
+    normalization."""
     if array.size == 0 or (array.min() >= -EXACT_IN_FLOAT and array.max() <= EXACT_IN_FLOAT):
         return array
     wide = array.astype(np.int64)

@@ -70,7 +70,7 @@ cdef struct Range:
 
 
 cdef inline Range inside(const Axis *axis, int64_t size, int64_t position) noexcept nogil:
-    """Set the elements of the window for one position of the result."""
+    """Return the elements of the window for one position of the result."""
     cdef Range r
     cdef int64_t start = position * axis.stride - axis.before
     r.skipped = ceil_div(-start, axis.dilation) if start < 0 else 0

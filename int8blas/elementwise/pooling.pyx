@@ -231,7 +231,7 @@ def max_pool(src, kernel, *, strides=None, padding=0, dilation=1, ceil_mode=Fals
     dilation : int or sequence of int, optional
         The step from one element of a window to the next, at least 1.
     ceil_mode : bool, optional
-        Whether to round the number of windows up, as torch does. If rounded up, the last window may reach beyond the
+        Whether to round the number of windows up, as torch does. With `ceil_mode` the last window may reach beyond the
         padding, but must begin in the source or in the padding before the source. Elements beyond the padding do not
         count.
     layout : str, optional
@@ -331,8 +331,8 @@ def avg_pool(src, kernel, *, strides=None, padding=0, include_padding=False, zer
     padding : int, sequence of int or of pairs of int, or str, optional
         As for :func:`max_pool`, and less than `kernel`.
     include_padding : bool, optional
-        Whether padding counts. If padding counts, `count` is the size of the window. If not, `count` is the number of
-        elements of the window that are not padding.
+        Whether padding counts. If padding counts, `count` is the size of the window. If padding does not count, `count`
+        is the number of elements of the window that are not padding.
     zero_point : int, optional
         The zero point of `src`, in the range of its dtype, by default 0. The zero point is the value of padding that
         counts, and has no effect without `include_padding`. `zero_point` and ``zero_points["src"]`` must not both be

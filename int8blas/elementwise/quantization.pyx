@@ -134,9 +134,9 @@ def quantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="float"
     Notes
     -----
     This is the quantization of oneDNN's "Primitive Attributes: Quantization", or of ONNX's QuantizeLinear with
-    ``scheme="onnx"``. Results differ by one if a quotient is halfway between two integers and the zero point is odd, or
-    if adding the zero point in float32 gives a number halfway between two integers. The result has the same bits on
-    every CPU and with any number of threads.
+    ``scheme="onnx"``. Results of the two schemes differ by one if a quotient is halfway between two integers and the
+    zero point is odd, or if adding the zero point in float32 gives a number halfway between two integers. The result
+    has the same bits on every CPU and with any number of threads.
 
     Examples
     --------
@@ -229,8 +229,9 @@ def requantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="floa
     x : array_like of int32
         The values, of any shape and with any strides.
     scale : float, or array_like
-        The factor: the scale of `x` divided by the scale of the result. After rounding to float32 it must be finite and
-        not 0; with the schemes "doubling" and "single" it must be positive. It is one value or, with `axis`, an array.
+        The factor: the scale of `x` divided by the scale of the result. After rounding to float32 the factor must be
+        finite and not 0; with the schemes "doubling" and "single" the factor must be positive. The factor is one value
+        or, with `axis`, an array.
     zero_point : int, or array_like of int, optional
         The zero point: any int32 if `scheme` is "float", otherwise in the range of `dtype`.
     dtype : dtype, optional

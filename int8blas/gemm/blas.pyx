@@ -70,7 +70,7 @@ cdef cnp.ndarray set_offset(Problem *g, object co, object offsetc):
 
 
 cdef int wrong_pair(str name, object a, object b, int a_type, int b_type) except -1:
-    """Raise TypeError. The error names the GEMM that takes these operands, if one does."""
+    """Raise TypeError. The error names the GEMM that takes these operands, if there is one."""
     if b_type == FOUR_BITS and type(b) is not PackedB4:
         raise TypeError(f"b must be a PackedB4, which pack_b(b, bits=4) makes, got {type(b).__name__}")
     cdef str a_sign = sign_of(cnp.PyArray_TYPE(<cnp.ndarray>a), a_type), b_sign = sign_of(type_of_b(b), b_type)
@@ -231,9 +231,9 @@ def gemm_u8s8s32(alpha, a, b, beta=0.0, c=None, trans_a=False, trans_b=False, ov
     Notes
     -----
     The product is exact for every K: sums that could overflow int32 are kept in int64. If alpha is 1 and beta is 0 or
-    1, the formula is evaluated in integers. For all other alpha and beta it is evaluated in double precision, in the
-    order of the formula, without fused multiply-adds. The GEMM subtracts zero points, as oneDNN does, whereas MKL adds
-    zero points. The page "Nuances of int8 Computations" of oneDNN describes the saturation.
+    1, the formula is evaluated in integers. For all other alpha and beta the formula is evaluated in double precision,
+    in the order of the formula, without fused multiply-adds. The GEMM subtracts zero points, as oneDNN does, whereas
+    MKL adds zero points. The page "Nuances of int8 Computations" of oneDNN describes the saturation.
 
     Examples
     --------

@@ -61,8 +61,8 @@ cdef enum:
     # Up to this k, tiles of few rows read the panels of a packed B one after the other if B does not fit the L2 cache.
     # Side by side, such short panels would end just after the hardware has begun to prefetch them. 1 x 16384 x 1024
     # takes 174 us with panels one after the other, and 194 us side by side. 1 x 8192 x 4096 takes 682 us with panels
-    # one after the other, and 587 us side by side (AVX512-VNNI, Zen 5). Kernels whose full tiles have one panel are an
-    # exception: their tile of one row reads three panels side by side, which is faster.
+    # one after the other, and 587 us side by side (AVX512-VNNI, Zen 5). Kernels whose full tiles have one panel always
+    # read panels side by side: their tile of one row reads three panels, which is faster.
     SEQUENTIAL_K = 2048
     # A K block may have up to this many times its usual size to hold whole windows of an image. A convolution of 3 x 3
     # windows and 512 channels, with 7 x 7 pixels, takes 1037 us with a limit of 1 and 993 us with a limit of 2 (AVX2),
@@ -83,13 +83,14 @@ cdef int64_t block_panels(const Problem *g) noexcept nogil:
 
 
 cdef int64_t matrix_a_limit(const Problem *g) noexcept nogil:
-    """Return the bytes of an A block for a matrix unit: at most 1/16 of the L2 cache, because B takes most of it."""
+    """Return the bytes of an A block for a matrix unit: at most 1/16 of the L2 cache, because B takes most of the
+    cache."""
     return min(g.kernels.matrix.a_bytes, g.machine.l2 // 16)
 
 
 cdef int64_t matrix_b_limit(const Problem *g) noexcept nogil:
     """Return the bytes of B for a matrix unit: at most a quarter of the L2 cache. The sums and the next block need the
-    rest."""
+    rest of the cache."""
     return min(g.kernels.matrix.b_bytes, g.machine.l2 // 4)
 
 
@@ -303,8 +304,8 @@ cdef void set_block_sizes(const Problem *g, BlocksPlan *p) noexcept nogil:
     if p.common.private_columns:
         p.nc = round_up(p.packed_panels, p.grid_np)
     elif p.k_blocks > 1:
-        # A matrix unit's B shares the L2 cache with the sums and with the next block's B. But a dynamic source that is
-        # not kept is quantized again for each N block, so its N blocks stay large.
+        # A matrix unit's B shares the L2 cache with the sums and with the next block's B. A dynamic source that is not
+        # kept is quantized again for each N block, so N blocks stay large for this source.
         nc = block_panels(g) if p.matrix is NULL else matrix_b_limit(g) // (p.matrix.kc * I8_PANEL)
         halves = g.source.image is not NULL or (p.matrix is not NULL and (fits or g.source.dynamic is NULL))
         p.nc = min(p.nc, nc // 2 if halves else nc)

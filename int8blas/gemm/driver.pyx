@@ -1,8 +1,8 @@
 """The GEMM driver: ``gemm`` makes a plan, and carries it out.
 
-``gemm`` makes the plan in the two steps of ``plan.resolve``. Between the steps it sends the smallest problems to the
-path `tiny` without a plan, which saves 5 % of their time. After both steps it limits the plan to the threads that the
-system can create. ``explain`` does not limit the plan, because a trial would create threads.
+``gemm`` makes the plan in the two steps of ``plan.resolve``. Between the steps ``gemm`` sends the smallest problems to
+the path `tiny` without a plan, which saves 5 % of their time. After both steps ``gemm`` limits the plan to the threads
+that the system can create. ``explain`` does not limit the plan, because a trial would create threads.
 
 The path of a plan computes most products as a whole. In two kinds of plans each thread computes a smaller problem. The
 driver plans the smaller problem again, because its size decides path and blocks. In the first kind the smaller problem

@@ -5,9 +5,9 @@ The scale and the zero point follow from the range of a row, or of all of A. The
     symmetric, to s8    scale = max(|low|, |high|) / 127            zero = 0
     else, to u8         scale = high / 255 - low / 255              zero = min(rne(-low * (1 / scale)), 255)
 
-All operations are in f32. A scale is at least the smallest normal f32, so that its reciprocal is finite. Then x becomes
-sat(rne(x * (1 / scale) + zero)). If a range contains infinities or NaN, its scale is NaN, its zero point is 0, and all
-of its values become 0 in A'. The results are then NaN.
+All operations are in f32. A scale is at least the smallest normal f32, so that its reciprocal is finite. An element x
+becomes sat(rne(x * (1 / scale) + zero)). If a range contains infinities or NaN, its scale is NaN, its zero point is 0,
+and all of its values become 0 in A'. The results are then NaN.
 """
 
 from libc.float cimport FLT_MAX, FLT_MIN

@@ -31,8 +31,8 @@ cdef class PackedB4(Packed):
     """A matrix B of 4-bit integers packed for multiplication from the right; made by :func:`pack_b` with ``bits=4``.
 
     :func:`matmul`, :func:`gemm_u8s4s32` and :func:`gemm_s8s4s32` take a PackedB4 as B. A PackedB4 takes half of the
-    bytes of a :class:`PackedB`. Like a PackedB it is immutable, many threads may use it at once, and it can be pickled,
-    saved to a file and mapped from the file. ``copy.copy`` and ``copy.deepcopy`` return the matrix itself.
+    bytes of a :class:`PackedB`. Like a PackedB, a PackedB4 is immutable, many threads may use it at once, and it can be
+    pickled, saved to a file and mapped from the file. ``copy.copy`` and ``copy.deepcopy`` return the matrix itself.
 
     Attributes
     ----------

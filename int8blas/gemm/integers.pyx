@@ -1,4 +1,4 @@
-"""Products of integers of every width. The values of both arrays choose the kernels.
+"""Products of integers of every width. The values of both arrays decide which kernels multiply.
 
 A pass over each operand finds the number of bits of its elements. If all elements fit bytes and the product is large
 enough, the operands are converted to bytes for the kernels of 8 bits. All other operands are packed for one kind of

@@ -32,7 +32,7 @@ cdef struct Cursor:
 
 
 # A packed B block, which all threads read: some panels of B' over some K blocks. If B is packed, the panels and the
-# vectors of their columns belong to the caller. Otherwise the threads pack the panels into shared memory.
+# vectors of their columns belong to the caller. If B is plain, the threads pack the panels into shared memory.
 cdef struct PackedBlock:
     int64_t first, panels           # the first panel of B, and the number of panels
     int64_t first_k_block, end_k_block
@@ -80,7 +80,7 @@ cdef struct Pending:
     bint along_n                    # tiles along N wait: a row has `row_size` sums, which belong to several tiles
     bint along_m                    # tiles along M wait: the rows of a tile follow the rows of the previous tile
     int64_t row_size
-    int64_t row, panel              # the first row and panel that wait, counted as in Cursor
+    int64_t row, panel              # the first row and panel that wait, counted like Cursor.tile_row and tile_panel
     i8_output_args args
 
 

@@ -2,8 +2,8 @@
 it.
 
 A tile reads A in place (TileForms.direct_a), packed, widened to s16 (I8_DOT2) or, for outliers, by columns. If A is the
-matrix of an image's windows, or a dynamic source of real numbers, there is no 8-bit A in memory. This module then first
-writes rows of an 8-bit A: it gathers the windows, or quantizes the numbers.
+matrix of an image's windows, or a dynamic source of real numbers, there is no 8-bit A in memory. For these sources,
+this module first writes rows of an 8-bit A: it gathers windows, or quantizes numbers.
 """
 
 from libc.stddef cimport ptrdiff_t

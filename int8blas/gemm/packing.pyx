@@ -5,8 +5,8 @@ the 4 bytes of column 0, then the 4 bytes of column 1, and so on. These 64 bytes
 registers or one row of an AMX tile. K is padded with zeros to a multiple of 4, N to a multiple of 16. B' is B if B is
 int8, and B - 128 if B is uint8. One layout serves every instruction set.
 
-The layout is Figure 4 of Intel's article "Accelerate Lower Numerical Precision Inference with Intel Deep Learning
-Boost".
+Figure 4 of Intel's article "Accelerate Lower Numerical Precision Inference with Intel Deep Learning Boost" shows the
+layout.
 """
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint16_t, uintptr_t
@@ -49,8 +49,9 @@ cdef enum:
     UNPACKED_K = 64
     # The time of a split panel, counted in bytes: the bytes of an unsplit panel that the kernels multiply in that time.
     # Four outliers of a column take the time of 4 * WIDENED_PART bytes, or 4 * CERTIFIED_PART bytes if the panel has a
-    # no-saturation proof, because such a panel needs no widening. The sums of a column in a K block take the time of
-    # SUMS_K bytes. If 6 % of B are outliers, 256 x 256 x 512 takes 213 us with and without the split (AVX2, Zen 5).
+    # no-saturation proof, because a panel with a proof needs no widening. The sums of a column in a K block take the
+    # time of SUMS_K bytes. If 6 % of B are outliers, 256 x 256 x 512 takes 213 us with and without the split (AVX2, Zen
+    # 5).
     WIDENED_PART = 9
     CERTIFIED_PART = 32
     SUMS_K = 80
@@ -94,7 +95,7 @@ cdef struct SquaresJob:
 
 
 # Panels to divide into a dense part and outliers. The first pass counts the outliers of each panel. The second pass
-# stores the outliers of the panels that have few.
+# stores the outliers of panels with few outliers.
 cdef struct SplitJob:
     const i8_kernels *kernels
     const int8_t *data
@@ -210,8 +211,8 @@ cdef int store_outliers(const void *job, int64_t panel, int64_t _panels) noexcep
     cdef const SplitJob *j = <const SplitJob *>job
     cdef int64_t first = j.firsts[panel], count = j.counts[panel], i
     cdef int64_t *starts = j.starts + panel * j.columns
-    # If `data` is mapped from a file, it may have changed since the outliers were counted. In that case store zeros,
-    # which change no sum.
+    # If `data` is mapped from a file, it may have changed since the outliers were counted. If the count has changed,
+    # store zeros, which change no sum.
     if j.is_split[panel] and count != j.kernels.gemm.outliers.split_panel(
             j.dense + panel * j.panel_size, j.outliers + first, count, starts, j.data + panel * j.panel_size, j.groups,
             j.block // I8_GROUP):
@@ -239,9 +240,9 @@ cdef int64_t choose_split(SplitJob *j, const uint8_t *certified, int64_t panels)
 cdef class PackedB(Packed):
     """An 8-bit matrix B packed for multiplication from the right; made by :func:`pack_b`.
 
-    Functions that take a B also take a PackedB. A PackedB is immutable, and many threads may use it at once. It can be
-    pickled (see Notes), saved to a file and mapped from the file. ``copy.copy`` and ``copy.deepcopy`` return the matrix
-    itself.
+    Functions that take a B also take a PackedB. A PackedB is immutable, and many threads may use it at once. A PackedB
+    can be pickled (see Notes), saved to a file and mapped from the file. ``copy.copy`` and ``copy.deepcopy`` return the
+    matrix itself.
 
     Attributes
     ----------
@@ -270,8 +271,8 @@ cdef class PackedB(Packed):
     A pickle contains only `data`. Loading a pickle computes the sums and no-saturation proofs, so a pickle does not
     depend on the instruction set. With protocol 5, `data` may be an out-of-band buffer. The matrix keeps the buffer if
     the buffer begins at a multiple of 64 bytes and no object can write to its memory. No object can write to bytes, to
-    files mapped for reading, or to buffers of another PackedB. Any other buffer is copied, so writing to it later has
-    no effect.
+    files mapped for reading, or to buffers of another PackedB. All other buffers are copied, so writing to them later
+    has no effect.
 
     Examples
     --------
@@ -339,8 +340,8 @@ cdef class PackedB(Packed):
         return <const int64_t *>cnp.PyArray_DATA(self.squares_array())
 
     cdef int fill_split(self, Problem *g, int64_t rows) except -1:
-        """Set the outliers and pair sums of `g` if they make a product of `rows` rows of A faster. The first such
-        product finds the outliers."""
+        """Set the outliers and pair sums of `g` if they make a product of `rows` rows of A faster. The first product
+        with enough rows finds the outliers."""
         if g.kernels.gemm.exact == I8_DOT2 and not g.saturating and rows >= SPLIT_ROWS and self._n > I8_PANEL:
             with cython.critical_section(self):
                 if self._split is None:
@@ -380,8 +381,8 @@ cdef class PackedB(Packed):
         return True
 
     cdef int fill_s8(self, Problem *g, int64_t rows) except -1:
-        """If the values of a u8 matrix fit s8, let `g` multiply a copy without the shift. The first such product makes
-        the copy."""
+        """If the values of a u8 matrix fit s8, let `g` multiply a copy without the shift. The first product makes the
+        copy."""
         cdef cnp.ndarray data
         cdef PackedB same
         cdef Problem own
@@ -527,7 +528,7 @@ def _restore(k, n, dtype, buffer):
     return from_data(k, n, dtype, data, source)  # `given` keeps the source
 
 
-# Other rooms use this public name. Pickles contain the private name `_restore`.
+# Other rooms use the public name `restore_packed`. Pickles contain the private name `_restore`.
 restore_packed = _restore
 file.register(PackedB, _restore)
 
@@ -598,8 +599,8 @@ def pack_b(b, *, trans_b=False, bits=8):
     trans_b : bool, optional
         `b` is B transposed, of shape (N, K).
     bits : {8, 4}, optional
-        With 4, each value takes half a byte. The values of an int8 B must then be from -8 to 7, and the values of a
-        uint8 B from 0 to 15.
+        With 4, each value takes half a byte: the values of an int8 B must be from -8 to 7, and the values of a uint8 B
+        from 0 to 15.
 
     Returns
     -------

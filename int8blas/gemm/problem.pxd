@@ -59,7 +59,7 @@ cdef enum:
     STEP_BYTES = 64             # bytes of a step in a panel
     # The maximum bytes of packed B that a call keeps at a time, unless one block needs more. 256 x 4096 x 1024 takes
     # 2.18 ms with 1 MiB, 2.21 ms with 4 MiB and 2.28 ms with 16 MiB (one thread, AVX512-VNNI, Zen 5). With several
-    # threads smaller blocks would add barriers, because threads meet after they have packed a block.
+    # threads smaller blocks would add barriers, because threads synchronize after they have packed a block.
     PACKED_BYTES = 4 << 20
 
 
@@ -82,7 +82,7 @@ cdef struct Output:
     uint8_t dry_run             # only acquire and release the memory of the call
 
 
-# The source of an A' that is not materialized. The product computes rows of A' from this source, block by block.
+# The source of an A' that is not in memory. The product computes rows of A' from this source, block by block.
 cdef struct Source:
     const DynamicSource *dynamic    # if not NULL, A has real numbers, with the strides of `a`
     const i8_image *image       # if not NULL, A' is the matrix of this image (csrc/gemm/im2col_body.h) ^ a.sign_flip
@@ -231,7 +231,7 @@ cdef inline void set_tile_output(const Problem *g, i8_tile_output *out, int64_t 
 
 cdef inline int64_t cached_b_bytes(const Problem *g) noexcept nogil:
     """Return the size in bytes up to which B counts as cached in L2: all of L2, or half of L2 with a matrix unit,
-    because its sums and C take the other half."""
+    because the unit's sums and C take the other half."""
     return g.machine.l2 if g.kernels.matrix is NULL else g.machine.l2 // 2
 
 

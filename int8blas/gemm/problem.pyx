@@ -123,7 +123,8 @@ cdef void slice_columns(Problem *part, const Problem *g, int64_t first, int64_t 
 
 
 cdef void slice_k(Problem *part, const Problem *g, int64_t first, int64_t k, int32_t *sums) noexcept nogil:
-    """Set `part` to the bare product over `k` k from `first` on, stored to `sums` [m][n]. `first` is a multiple of 8.
+    """Set `part` to the bare product over `k` values of k from `first` on, stored to `sums` [m][n]. `first` is a
+    multiple of 8.
 
     If B is packed, the part has no zero points, because the column sums of a packed B are over all of K.
     """

@@ -78,7 +78,7 @@ cdef int64_t pair_sum_of(const PackedBlock *b, int64_t panel) noexcept nogil:
 
 cdef bint may_rebase(const LoopState *loop) noexcept nogil:
     """Return whether rows of A' may be rebased: the term of the zero point must be in the start values of the tiles, so
-    that column sums can correct it."""
+    that column sums can correct the term."""
     return (
         loop.g.a.sign_flip != 0 and loop.g.a.zero_point != 0 and loop.b.col_sums is not NULL and not loop.p.common.wide
         and not zero_by_row(loop.g)

@@ -96,8 +96,8 @@ cdef object call(str name, object alpha, object a, object beta, object c, object
 def syrk_u8s32(alpha, a, beta=0.0, c=None, trans=False, lower=False, overwrite_c=False, *, ao=0, numerics="exact"):
     """C := sat_s32(rne(alpha * (op(A) - ao) @ (op(A) - ao).T + beta * C)) in one triangle, for uint8 A.
 
-    This function does half the work of :func:`gemm_u8u8s32`. It computes Gram matrices, covariances, and similarities
-    between the rows of a matrix.
+    This function does half the work of :func:`gemm_u8u8s32`. Such products are Gram matrices, covariances, and
+    similarities between the rows of a matrix.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def syrk_u8s32(alpha, a, beta=0.0, c=None, trans=False, lower=False, overwrite_c
 
     See Also
     --------
-    matmul : ``matmul(a, a.T)`` and ``matmul(a.T, a)`` compute a triangle too, and mirror it.
+    matmul : ``matmul(a, a.T)`` and ``matmul(a.T, a)`` also compute one triangle, and mirror the triangle.
 
     Notes
     -----

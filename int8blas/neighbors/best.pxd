@@ -53,7 +53,7 @@ cdef inline int64_t key_of_real(double x) noexcept nogil:
 
 
 cdef inline double real_of_key(int64_t key) noexcept nogil:
-    """Return the number with this key."""
+    """Return the number that `key_of_real` maps to this key."""
     cdef double x
     if key < 0:
         key ^= <int64_t>0x7fffffffffffffff

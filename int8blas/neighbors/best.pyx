@@ -12,7 +12,7 @@ from libc.string cimport memcpy, memset
 from int8blas.core.split cimport ceil_div
 
 cdef enum:
-    # The number of bits of a digit of ranks, for selecting. The number is small, because clearing and adding up the
+    # The number of bits of a digit of ranks, for selecting. A digit has few bits, because clearing and adding up the
     # counts of all digits takes time.
     SELECT_BITS = 8
     # The maximum number of bits of a digit, for sorting. The counts of all digits of 11 bits take 16 KiB of the L1
@@ -143,8 +143,8 @@ cdef inline void find_range(const Item *items, int64_t count, uint64_t *low, uin
 
 
 cdef inline int64_t keep_up_to(Item *items, int64_t count, uint64_t high, int64_t left) noexcept nogil:
-    """Keep the items below `high`, and the first `left` items of rank `high`. Later items of this rank are not among
-    the best. Return the number of kept items. The loops have no branches, because the CPU would often mispredict
+    """Keep the items below `high`, and the first `left` items of rank `high`. Later items of rank `high` are not among
+    the best items. Return the number of kept items. The loops have no branches, because the CPU would often mispredict
     them."""
     cdef int64_t kept = 0, i
     cdef bint is_tied
@@ -168,8 +168,8 @@ cdef void shorten(Best *best, int64_t most, Item *items) noexcept nogil:
     """Remove items that are not among the `most` best, until at most `most_listed` items remain. Keep the order of the
     items.
 
-    The number of ranks with each leading digit tells which digit the worst of the `most` best items has. Items with a
-    worse digit are removed. If too many items have this digit, their next digits are counted."""
+    The counts of the leading digits of ranks tell which digit the worst of the `most` best items has. Items with a
+    worse digit are removed. If too many items have the digit of the worst item, their next digits are counted."""
     cdef int64_t counts[1 << SELECT_BITS]
     cdef uint64_t low, high, span, rank
     cdef int64_t i, digit, left = most

@@ -131,8 +131,8 @@ def sqeuclidean(x, y, *, out=None, dtype=None):
     out : ndarray of int32 or int64, optional
         The array for the result. The array must have the shape of the result, and may have any strides.
     dtype : dtype, optional
-        The dtype of the result, int32 or int64. The default is the dtype of `out`. Without `out` it is int32 if all
-        distances fit (K up to 33,025 for equal dtypes, up to 14,639 for different dtypes), and int64 otherwise.
+        The dtype of the result, int32 or int64. The default is the dtype of `out`. Without `out` the default is int32
+        if all distances fit (K up to 33,025 for equal dtypes, up to 14,639 for different dtypes), and int64 otherwise.
 
     Returns
     -------

@@ -30,7 +30,7 @@ CANDIDATES = 4
 RADIUS_ROWS, RADIUS_STEP = 256, 8
 # The maximum number of rows that a search by radius finds at a time, for all queries together: 64 MiB.
 MOST_FOUND = 1 << 22
-# The smallest scale of a vector. The inverse of this scale is finite.
+# The smallest scale of a vector, whose inverse is finite.
 TINY = float(np.finfo(np.float32).tiny)
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -469,7 +469,7 @@ class Index:
             If a file cannot be read.
         ValueError
             If the folder has no index, or its index is corrupted, truncated, or of another version. The first search
-            may raise this error too.
+            may raise a ValueError too.
         """
         flags = boolean(mmap, "mmap"), boolean(verify, "verify")
         settings, shards = index_files.load(os.fspath(path), *flags)

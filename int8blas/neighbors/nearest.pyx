@@ -253,7 +253,7 @@ def nearest(queries, base, k, *, metric="inner", exclude=None, callback=None):
     The result does not depend on the CPU, the number of threads, packing or shards. The search compares scores with the
     worst of a query's best rows while the scores are in cache. Each thread stores the scores of only one block. The
     first search that needs the sums of squares of a packed base computes and keeps them. The search releases the GIL,
-    and KeyboardInterrupt ends it.
+    and KeyboardInterrupt ends the search.
 
     Examples
     --------

@@ -30,7 +30,7 @@ cdef struct Shard:
     int64_t first               # running index of its first row
     int64_t first_panel         # number of its first panel of 16 rows, over all shards
     const PackedMatrix *matrix  # the packed matrix, or NULL for an array
-    const int64_t *squares      # sums of squares of its rows; if NULL, each block computes them
+    const int64_t *squares      # sums of squares of the rows, or NULL if each block computes the sums
 
 
 # A search: its queries, the base, and the best rows so far. All panels before `panel` have been searched.

@@ -482,7 +482,7 @@ cdef int search_step(Search *s, int64_t panels) noexcept nogil:
 
 
 cdef inline void finish_items(const Search *s, int64_t query, Item *items) noexcept nogil:
-    """Sort the best rows of a query that each thread has found, and merge them into `items` of the first
+    """Sort the best rows of a query that each thread has found, and merge these rows into `items` of the first
     thread."""
     cdef Best *best = s.best + query
     cdef Best *other

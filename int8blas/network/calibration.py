@@ -125,8 +125,8 @@ class MinMaxObserver(Observer):
 class MovingAverageObserver(Observer):
     """A moving average of the batches' ranges.
 
-    ``low = momentum * low + (1 - momentum) * min(batch)``. `high` follows from the maximum in the same way. For the
-    first batch, `low` and `high` are the minimum and the maximum.
+    ``low = momentum * low + (1 - momentum) * min(batch)``. `high` follows from the maximum in the same way. After the
+    first batch, `low` and `high` are the minimum and the maximum of the batch.
 
     Parameters
     ----------

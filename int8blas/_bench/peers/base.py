@@ -36,7 +36,7 @@ class Peer(ABC):
     peer that gets a plain B in each call, "packed" for a peer that may pack B once in `prepare`, or "f32" for a peer
     that works on float32 copies. A layer has the kind of its problem. `library` and `version` describe the library that
     the peer calls. `comparable` is False if the result is less than the benchmark asks for, such as an int8 result of a
-    GEMM. A peer with this result is never the best peer.
+    GEMM. A peer that is not comparable is never the best peer.
     """
 
     name: str

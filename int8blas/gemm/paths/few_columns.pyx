@@ -3,7 +3,7 @@
 The many vectors, x, are the rows of A if C has few columns, or the columns of a plain B if C has few rows. The few
 vectors, y, belong to the other operand. The kernels read contiguous x. If y has zero points, the path needs the sums
 of x, which are products of x with a vector of ones. If the kernel has a spare column, the vector of ones is an
-additional y. If not, a separate kernel of one column multiplies the vector of ones.
+additional y. If the kernel has no spare column, a separate kernel of one column multiplies the vector of ones.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -239,7 +239,8 @@ cdef void multiply_vectors(const Problem *g, const FewColumnsPlan *p, const Oper
 
 
 cdef void set_signs(const Problem *g, Operands *o) noexcept nogil:
-    """Choose which of x and y is the u8 operand, and set the zero points of both. If both have the same sign, shift x.
+    """Choose which of x and y is the u8 operand, and set the zero points of both. If x and y have the same sign, shift
+    x.
     """
     cdef bint a_is_u8 = g.a.sign_flip == 0, b_is_u8 = g.panels.data is NULL and g.b.sign_flip != 0
     cdef bint x_is_u8 = a_is_u8 if o.by_rows else b_is_u8, y_is_u8 = b_is_u8 if o.by_rows else a_is_u8
@@ -283,8 +284,8 @@ cdef int64_t cut(const Problem *g, Operands *o, int count) noexcept nogil:
             columns = 8
         else:
             columns = min(rest, 4)
-        # If the first piece has a free column, or fewer than 4 columns, it also has the vector of ones. Otherwise the
-        # vector of ones is a separate piece.
+        # If the first piece has a free column, or fewer than 4 columns, it also has the vector of ones. In all other
+        # cases the vector of ones is a separate piece.
         if sums and first == 0 and rest < 4:
             columns = rest + 1
         if sums and first == 0 and rest >= columns:
@@ -322,7 +323,7 @@ cdef void pack_piece(const Problem *g, const Operands *o, Piece *piece, uint8_t 
                 (<uint32_t *>scratch)[i * piece.columns + y] = (<const uint32_t *>panel)[i * I8_PANEL + y]
     if piece.ones >= 0:
         # The kernel needs zeros after the last k. The ones replace a column of the panel, which may have other numbers
-        # there.
+        # after the last k.
         for i in range(groups * I8_GROUP):
             scratch[i // I8_GROUP * size + piece.ones * I8_GROUP + i % I8_GROUP] = i < g.k
     memset(scratch + groups * size, 0, g.kernels.gemm.dots.size(piece.columns, g.k) - groups * size)

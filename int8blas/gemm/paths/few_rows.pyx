@@ -15,8 +15,8 @@ Blocks begin at cache lines if all rows of B have the same alignment. The first 
 neighbours, but each block stores only its own columns.
 
 This path can compute every problem with exact numerics and 32-bit sums. A zero point of A needs the column sums of B.
-They are the product of a row of ones, which the path adds to A. If A has a single row and the kernel splits bytes into
-halves, the path needs no column sums, because it subtracts the zero point from the row.
+The column sums are the product of a row of ones and B, so the path adds this row to A. If A has a single row and the
+kernel splits bytes into halves, the path needs no column sums, because it subtracts the zero point from the row.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uintptr_t

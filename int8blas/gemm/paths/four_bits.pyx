@@ -1,10 +1,10 @@
 """Multiply by a packed B of 4 bits without unpacking it (csrc/gemm/four_bits_body.h).
 
 With few rows, reading B takes most of the time, and B of 4 bits has half of the bytes of an 8-bit B. First the path
-writes rows of A as s8, padded with zeros. It copies the rows, or quantizes them if A is a dynamic source. Then each
-thread multiplies all rows by some of the panels, a few panels at a time. The epilogue computes C from the sums while
-the sums are in the L1 cache. With more rows, tiles with an unpacked B (pack_b.pyx) are faster than this path. With
-scale groups this path is faster for any number of rows, and takes blocks of rows that fit the L2 cache.
+writes rows of A as s8, padded with zeros. The path copies the rows, or quantizes the rows of a dynamic source. Then
+each thread multiplies all rows by some of the panels, a few panels at a time. The epilogue computes C from the sums
+while the sums are in the L1 cache. With more rows, tiles with an unpacked B (pack_b.pyx) are faster than this path.
+With scale groups this path is faster for any number of rows, and takes blocks of rows that fit the L2 cache.
 
 B' has the values of B minus a zero point. The kernels multiply the stored values, so the path also computes the sums of
 the rows of A. With scale groups the kernels subtract the terms of all zero points. Without scale groups the kernels
@@ -68,7 +68,7 @@ cdef inline bint has_values_by_group(const i8_scale_groups *s) noexcept nogil:
 
 
 cdef int64_t most_rows(const Problem *g) noexcept nogil:
-    """Return the maximum number of rows of A. With scale groups there is no limit."""
+    """Return the maximum number of rows of A. With scale groups the number has no limit."""
     if has_scale_groups(g):
         return g.m
     if g.kernels.gemm.exact == I8_DOT2:

@@ -1,5 +1,5 @@
-"""The path for few rows and columns of C and a long K. The path reads both operands once. It reads operands that are
-contiguous along k in place.
+"""The path for few rows and columns of C and a long K. The path reads both operands once. Operands that are contiguous
+along k are read in place.
 
 Reading takes most of the time, so the path packs as little as possible. K has no limit, because the kernels
 (csrc/gemm/long_k_body.h) add their sums in s64. Threads divide K. Each thread multiplies its part of K block by block::

@@ -1,4 +1,4 @@
-"""The path for very small problems. It keeps all data on the stack, uses one thread and needs no plan.
+"""The path for very small problems. The path keeps all data on the stack, uses one thread and needs no plan.
 
 The path uses the micro-kernels of ``blocks``. Planning would take most of the time of a very small problem.
 """

@@ -182,8 +182,8 @@ cdef bint pays_for_whole(const Problem *g) noexcept nogil:
     if matrix_of(g) is not NULL and g.k < MATRIX_WHOLE_K:
         return False
     if is_tiny(g):
-        # The path `tiny` is slower than this path if columns of A are contiguous and rows are not, because it packs A
-        # for each tile.
+        # The path `tiny` is slower than this path if columns of A are contiguous and rows are not, because the path
+        # `tiny` packs A for each tile.
         return g.a.column != 1 or g.kernels.gemm.exact == I8_DOT2
     return g.threads == 1 or <double>g.m * g.n * g.k >= SHARED_WORK
 
@@ -446,8 +446,8 @@ cdef void multiply_tiles(const Triangle *t, i8_tile_args *a, int64_t row, int64_
 
 
 cdef void start_tile(const Triangle *t, i8_tile_args *a, int64_t row, int64_t column, bint is_last) noexcept nogil:
-    """Set the arguments that all tiles share. The last K block has the start values, because it knows all column
-    sums."""
+    """Set the arguments that all tiles share. The tiles of the last K block add the start values, because all column
+    sums are known by then."""
     a.more_segments = a.a.segment = a.b.segment = 0
     a.a.tail = NULL
     a.fetch = a.ahead = NULL
