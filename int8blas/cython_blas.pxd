@@ -68,8 +68,7 @@ cdef int dot_u8u8s64(int64_t n, const uint8_t *x, int64_t incx, const uint8_t *y
                      int64_t *result) noexcept nogil
 
 # Return the bytes of a packed K x N matrix, -1 if k is negative, or -2 if n is negative or the matrix is too large.
-# Products with a packed B are faster than products with a plain B, and any number of threads can use a packed B at the
-# same time.
+# A packed B saves the time of packing B, and any number of threads can use it at the same time.
 cdef int64_t packed_b_size(int64_t k, int64_t n) noexcept nogil
 # Pack op(B) into memory of the caller. The memory has the size that packed_b_size returns and any alignment, and does
 # not overlap B. The packed matrix contains addresses, so it cannot be copied or moved. The result is 0 or -i, as for

@@ -228,8 +228,7 @@ cdef void memory_order(Order *order, cnp.ndarray out) noexcept:
 
 
 cdef char *ordered_strides(const Order *order, cnp.ndarray array, ptrdiff_t *strides) noexcept:
-    """Set the strides of an array in the order `order`, and return the address of the array's first element in this
-    order."""
+    """Set the strides of an array in the order `order`, and return the address of its first element."""
     cdef char *data = cnp.PyArray_BYTES(array)
     cdef int d
     for d in range(order.dims):

@@ -209,8 +209,7 @@ def eltwise(src, ops, *, scales=None, zero_points=None, dst_dtype=None, scheme="
     Notes
     -----
     This is oneDNN's primitive "eltwise", with scales. Results have the same bits on every CPU and with any number of
-    threads. A function from 8 bits to 8 bits has 256 results. `eltwise` computes these results once, and then looks
-    them up.
+    threads. `eltwise` computes the 256 results of a function from 8 bits to 8 bits once, and then looks them up.
 
     Examples
     --------
@@ -276,8 +275,7 @@ def binary(op, src0, src1, *, scales=None, zero_points=None, post_ops=(), dst_dt
     op : {'add', 'sub', 'mul', 'div', 'min', 'max', 'ge', 'gt', 'le', 'lt', 'eq', 'ne'}
         The operation. A comparison gives 1 if it is true, else 0. A comparison with NaN gives 0, but 'ne' gives 1.
     src0, src1 : array_like of uint8, int8, int32, float32, float16 or bfloat16
-        The tensors, with any strides. The shapes of both tensors broadcast against each other as in NumPy. Their dtypes
-        may differ.
+        The tensors, with any strides. Shapes broadcast as in NumPy, and dtypes may differ.
     scales : mapping of str to float, optional
         The scales of "src0", "src1" and "dst": finite and not 0 when rounded to float32, and the scale of "dst" more
         than 2**-128 in magnitude; 1 by default.
@@ -335,8 +333,7 @@ def binary(op, src0, src1, *, scales=None, zero_points=None, post_ops=(), dst_dt
 
 @cython.final
 cdef class PreparedBinary:
-    """A function that applies :func:`binary` to sources of the types `src_dtypes`. The constructor checks all other
-    arguments."""
+    """Apply :func:`binary` to sources of the types `src_dtypes`. The constructor checks all other arguments."""
 
     cdef int kind, typenum
     cdef float scales[3]            # scales of both sources and of the destination
@@ -444,8 +441,7 @@ def sum(srcs, *, scales=None, zero_points=None, post_ops=(), dst_scale=1, dst_ze
     dst_dtype : dtype, optional
         uint8, int8, int32, float32, float16 or bfloat16; by default the dtype of the first source.
     out : ndarray of `dst_dtype`, optional
-        The array for the result. The array must have the shape of the sources, may have any strides and may overlap the
-        sources.
+        The array for the result, with the shape of the sources and any strides. It may overlap the sources.
 
     Returns
     -------

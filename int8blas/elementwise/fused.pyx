@@ -509,8 +509,7 @@ cdef inline int64_t block_of(const FusedJob *job) noexcept:
 
 
 cdef void repeat(const FusedJob *job, Operand *operand, char *memory) noexcept:
-    """Repeat the only run or element of an operand in memory, for a whole block, and let the operand read the
-    copies."""
+    """Repeat the only run or element of an operand in memory for a block, and let the operand read the copies."""
     cdef int64_t n = job.n if operand.step else 1
     repeat_bytes(memory, operand.first, n * operand.size, block_of(job) // n)
     operand.data = memory
@@ -655,8 +654,7 @@ cdef bint set_bytes(FusedJob *job) noexcept:
 
 
 cdef bint all_whole(const FusedJob *job) noexcept:
-    """Return whether the result and all arrays are one run each. Blocks of one run need no buffer, and may be
-    larger."""
+    """Return whether the result and all arrays are one run each, which allows larger blocks without a buffer."""
     cdef int i
     for i in range(job.count):
         if job.links[i].reads and not job.links[i].operand.whole:

@@ -154,13 +154,13 @@ def softmax(src, axis=-1, *, scales=None, zero_points=None, post_ops=(), log=Fal
     rounded once. A division is a product with the rounded reciprocal of the row's sum, or of the scale. The exponential
     has an error of at most 1 unit in the last place, and is 0 for t below -87.3. The sum has 64 partial sums: partial
     sum j adds elements j, j + 64 and so on, in order. The second half of the partial sums is then added to the first
-    half, again and again, until one sum is left. The result therefore has the same bits on every CPU, with any number
-    of threads and any strides.
+    half until one sum is left. The result therefore has the same bits on every CPU, with any number of threads and any
+    strides.
 
     For rows of n elements, results of at least 2**-126 have a relative error of at most ``(10 + 4 * T + n / 64) *
     2**-24``. Most errors are far smaller. T is the largest ``|t|``, at most 87.3; the exponential multiplies the
-    rounding error of t. A logarithm has an absolute error of at most the bound for relative errors, plus 2 units in the
-    last place.
+    rounding error of t. A logarithm's absolute error is at most the bound of relative errors plus 2 units in the last
+    place.
 
     With a negative scale the largest real value belongs to the smallest element: ``t = -scales["src"] * (min(src) -
     src)``.
@@ -287,8 +287,7 @@ def layer_norm(src, gamma=None, beta=None, *, epsilon=1e-5, scales=None, zero_po
     every CPU, with any number of threads and any strides. Without gamma and beta, errors of rows of at most 100
     elements are below 8 units in the last place of the row's largest result. Errors grow with the ratio of mean and
     standard deviation, up to 64, and with n / 64, the length of partial sums. A row with NaN or infinities becomes NaN,
-    which an integer type stores as the zero point. A constant row becomes NaN too if epsilon is 0, because it gives 0 /
-    0.
+    which an integer type stores as the zero point. If epsilon is 0, a constant row also becomes NaN, as 0 / 0.
 
     Examples
     --------

@@ -62,8 +62,7 @@ cdef object average(cnp.ndarray src, Axis *window, tuple axes, int operation, Ep
 
 
 cdef cnp.ndarray wide_averages(cnp.ndarray src, Axis *window, tuple axes, bint ceil_mode, object zero_point):
-    """Return averages of windows whose padding value is out of the range of the source's type. The sums are in
-    int64."""
+    """Return averages, from int64 sums, of windows whose padding value is out of the range of the source's type."""
     cdef int d, axis
     # Pool with padding that does not count, to check the arguments and to get the shape.
     shape = run(src, window, axes, AVERAGE, cnp.NPY_FLOAT32, None, ceil_mode).shape
@@ -232,8 +231,7 @@ def max_pool(src, kernel, *, strides=None, padding=0, dilation=1, ceil_mode=Fals
         The step from one element of a window to the next, at least 1.
     ceil_mode : bool, optional
         Whether to round the number of windows up, as torch does. With `ceil_mode` the last window may reach beyond the
-        padding, but must begin in the source or in the padding before the source. Elements beyond the padding do not
-        count.
+        padding, but must begin in the source or in the padding before it. Elements beyond the padding do not count.
     layout : str, optional
         ``"nwc"``, ``"nhwc"`` or ``"ndhwc"`` (the default, and fast), or ``"ncw"``, ``"nchw"`` or ``"ncdhw"``.
         Names in upper case are accepted.

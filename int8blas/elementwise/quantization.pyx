@@ -229,9 +229,9 @@ def requantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="floa
     x : array_like of int32
         The values, of any shape and with any strides.
     scale : float, or array_like
-        The factor: the scale of `x` divided by the scale of the result. After rounding to float32 the factor must be
-        finite and not 0; with the schemes "doubling" and "single" the factor must be positive. The factor is one value
-        or, with `axis`, an array.
+        The factor: the scale of `x` divided by the scale of the result. After rounding to float32, factors must be
+        finite and not 0, and positive with the schemes "doubling" and "single". The factor is one value or, with
+        `axis`, an array.
     zero_point : int, or array_like of int, optional
         The zero point: any int32 if `scheme` is "float", otherwise in the range of `dtype`.
     dtype : dtype, optional

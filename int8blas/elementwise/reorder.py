@@ -1,8 +1,8 @@
 """Conversion between types, scales and memory layouts, for example to quantize weights for the layout of a primitive.
 
-:func:`reorder` first creates a view of the source with axes in logical order (``layouts.to_logical``). Then the
-function converts the values (``_convert``), directly into memory of the destination layout, or packs the values
-(``packed_weights``).
+:func:`reorder` first creates a view of the source with axes in logical order (``layouts.to_logical``). Then
+``_convert`` converts the values, directly into memory of the destination layout, or ``packed_weights`` packs the
+values.
 """
 
 from __future__ import annotations

@@ -77,20 +77,18 @@ cdef int64_t block_k(const Problem *g) noexcept nogil:
 
 cdef int64_t block_panels(const Problem *g) noexcept nogil:
     """Return the number of panels of an N block if K has several blocks. The L2 cache must hold the sums of the block.
-    The kernel table has the number of panels for an L2 cache of 1 MiB. A smaller cache reduces the number in
-    proportion."""
+    The kernel table has the number for an L2 cache of 1 MiB. A smaller cache gets proportionally fewer panels."""
     return max(<int64_t>1, min(g.kernels.tuning.nc, g.kernels.tuning.nc * g.machine.l2 >> 20))
 
 
 cdef int64_t matrix_a_limit(const Problem *g) noexcept nogil:
-    """Return the bytes of an A block for a matrix unit: at most 1/16 of the L2 cache, because B takes most of the
-    cache."""
+    """Return the bytes of an A block for a matrix unit: at most 1/16 of the L2 cache. B takes most of the cache."""
     return min(g.kernels.matrix.a_bytes, g.machine.l2 // 16)
 
 
 cdef int64_t matrix_b_limit(const Problem *g) noexcept nogil:
-    """Return the bytes of B for a matrix unit: at most a quarter of the L2 cache. The sums and the next block need the
-    rest of the cache."""
+    """Return the bytes of B for a matrix unit: at most a quarter of the L2 cache, which also holds the sums and the
+    next block."""
     return min(g.kernels.matrix.b_bytes, g.machine.l2 // 4)
 
 
@@ -183,8 +181,7 @@ cdef void split_threads(const Problem *g, BlocksPlan *p) noexcept nogil:
         if largest_part(&narrower, p.grid_np - 1, panels) < largest_part(&p.common.grid, p.grid_np, panels):
             p.common.grid = narrower
             p.grid_np -= 1
-    # If parts had the width of one tile, threads would write to the same cache lines of C at the same time. Divide only
-    # rows.
+    # If parts had the width of one tile, threads would write to the same cache lines of C. Divide only rows.
     meets = (
         p.common.grid.column_parts > 1 and ceil_div(panels, p.common.grid.column_parts) <= p.np
         and rows >= MANY_TILES * threads

@@ -203,8 +203,8 @@ def einsum(
     subscripts : str
         A letter for each axis of both operands, such as ``"bij,jk->bik"``. Without ``->`` the result has the letters
         that occur once, in alphabetical order. A letter has one size; ``...`` stands for broadcast axes. A letter that
-        occurs twice in one operand selects the diagonal of the operand. A letter that the result lacks must occur in
-        both operands.
+        occurs twice in one operand selects the operand's diagonal. A letter that the result lacks must occur in both
+        operands.
     a, b : array_like of integers or bool
         Arrays of any dimensions.
     out, dtype, overflow, mod

@@ -17,19 +17,18 @@ cdef enum:
     # take 0.33 us and 0.25 us for 32 bytes, 0.42 us and 0.53 us for 512 bytes (AVX512-VNNI, Zen 5).
     COPIED_OPERAND = 512
     COPIED_VECTOR = 64
-    # If one operand is scattered and the other operand has few vectors, the few vectors may be spread. SPREAD_WORK is
-    # the maximum number of multiply-adds for each byte of the scattered operand: the distance between its bytes, times
-    # the number of few vectors. SPREAD_VECTORS is the minimum number of scattered vectors for each spread vector. On
-    # Zen 5 (AVX512-VNNI), if A has every fourth column of a matrix of 1000 x 400, 8 columns of C (32 multiply-adds)
-    # take 7.9 us spread and 11.8 us copied; 32 columns (128 multiply-adds) take 26 us spread and 17 us copied. 64 rows
-    # and 16 columns (4 vectors) take 2.5 us spread and 1.7 us copied; 32 rows and 4 columns (8 vectors) take 0.87 us
-    # spread and 0.74 us copied.
+    # If one operand is scattered and the other has few vectors, these vectors may be spread. SPREAD_WORK is the maximum
+    # number of multiply-adds for each byte of the scattered operand: the distance between its bytes times the number of
+    # spread vectors. SPREAD_VECTORS is the minimum number of scattered vectors for each spread vector. On Zen 5
+    # (AVX512-VNNI), if A has every fourth column of a matrix of 1000 x 400, 8 columns of C (32 multiply-adds) take 7.9
+    # us spread and 11.8 us copied; 32 columns (128 multiply-adds) take 26 us spread and 17 us copied. 64 rows and 16
+    # columns (4 vectors) take 2.5 us spread and 1.7 us copied; 32 rows and 4 columns (8 vectors) take 0.87 us spread
+    # and 0.74 us copied.
     SPREAD_WORK = 64
     SPREAD_VECTORS = 16
     # The maximum number of multiply-adds for each element of B, if the product includes columns that B skips in memory.
     # With every second column of a B of 256 x 1024, 4 rows of A (8 multiply-adds) take 5.0 us with the skipped columns,
-    # and 8.4 us with a copy of B. 16 rows of A take 17.2 us with the skipped columns, and 13.3 us with a copy
-    # (AVX512-VNNI, Zen 5).
+    # and 8.4 us with a copy of B. 16 rows of A take 17.2 us and 13.3 us (AVX512-VNNI, Zen 5).
     SKIPPED_WORK = 8
 
 

@@ -4,9 +4,8 @@ Paths read contiguous operands in vectors, and other operands byte by byte. Copy
 reading it byte by byte, because the copy reads 16 bytes at a time and selects the bytes of the operand
 (csrc/gemm/copy_vectors.h).
 
-If the other operand has few vectors, spreading these vectors is faster than a copy: A[:, ::2] @ v equals A @ w, where w
-has the elements of v two bytes apart, and v's zero point between them. Likewise, v @ B[:, ::2] is every other column of
-v @ B.
+If the other operand has few vectors, spreading them is faster than a copy: A[:, ::2] @ v equals A @ w, where w has the
+elements of v two bytes apart, and v's zero point between them. Likewise, v @ B[:, ::2] is every second column of v @ B.
 """
 
 from libc.stddef cimport ptrdiff_t

@@ -61,8 +61,7 @@ def explain(a, b, *, trans_a=False, trans_b=False, numerics="exact"):
         A, as in :func:`gemm_u8s8s32`, or of any integer dtype, as in :func:`matmul`.
     b : array_like of integers, PackedB, PackedB4, PackedB16, Convolution or Deconvolution
         B, or a layer. With a layer, `a` is the source of the layer, and the explanation is for the product of one group
-        of channels (in a deconvolution, for the first phase). The layer must have been created with all scales and zero
-        points.
+        of channels (in a deconvolution, for the first phase). The layer must have all scales and zero points.
     trans_a, trans_b : bool or int, optional
         Whether A and B are transposed.
     numerics : {'exact', 'saturating'}, optional

@@ -244,7 +244,7 @@ class WideExplanation:
     searches_overflow : bool
         Sums may exceed 64 bits, so a second product, in float64, finds the sums that exceed 64 bits.
     exact_in_float64 : bool
-        All sums are below 2**53 in magnitude, so a float64 BLAS would compute the same values, and may be faster than
+        All sums are below 2**53 in magnitude, so a float64 BLAS would compute the same values, possibly faster than
         's32' and 's64'.
     """
 

@@ -71,8 +71,8 @@ cdef inline void set_row(Problem *g, cnp.ndarray a, int axes) noexcept:
 
 
 cdef inline int64_t set_column(Problem *g, cnp.ndarray b, int axes) noexcept:
-    """Set B to a matrix of one column: the vector along the last axis of `b`, or one element if `axes` is 0. Return the
-    number of rows of B."""
+    """Set B to one column: the vector along the last axis of `b`, or one element if `axes` is 0. Return the number of
+    rows."""
     g.n = 1
     g.b.row, g.b.column = cnp.PyArray_STRIDE(b, cnp.PyArray_NDIM(b) - 1) if axes else 1, 1
     g.b.data = <const uint8_t *>cnp.PyArray_DATA(b)

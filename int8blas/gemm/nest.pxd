@@ -74,8 +74,8 @@ cdef struct Arena:
     int32_t *rebased_init           # start values of the columns for rebased rows (see small_values.pyx)
 
 
-# Sums in Arena.tile that wait for the epilogue. One call of the epilogue takes several tiles, so that loops are longer
-# and calls are fewer.
+# Sums in Arena.tile that wait for the epilogue. One call of the epilogue takes several tiles, so that its loops are
+# longer.
 cdef struct Pending:
     bint along_n                    # tiles along N wait: a row has `row_size` sums, which belong to several tiles
     bint along_m                    # tiles along M wait: the rows of a tile follow the rows of the previous tile

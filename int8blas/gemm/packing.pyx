@@ -5,8 +5,8 @@ the 4 bytes of column 0, then the 4 bytes of column 1, and so on. These 64 bytes
 registers or one row of an AMX tile. K is padded with zeros to a multiple of 4, N to a multiple of 16. B' is B if B is
 int8, and B - 128 if B is uint8. One layout serves every instruction set.
 
-Figure 4 of Intel's article "Accelerate Lower Numerical Precision Inference with Intel Deep Learning Boost" shows the
-layout.
+Intel's article "Accelerate Lower Numerical Precision Inference with Intel Deep Learning Boost" has this layout in
+Figure 4.
 """
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint16_t, uintptr_t
@@ -49,9 +49,8 @@ cdef enum:
     UNPACKED_K = 64
     # The time of a split panel, counted in bytes: the bytes of an unsplit panel that the kernels multiply in that time.
     # Four outliers of a column take the time of 4 * WIDENED_PART bytes, or 4 * CERTIFIED_PART bytes if the panel has a
-    # no-saturation proof, because a panel with a proof needs no widening. The sums of a column in a K block take the
-    # time of SUMS_K bytes. If 6 % of B are outliers, 256 x 256 x 512 takes 213 us with and without the split (AVX2, Zen
-    # 5).
+    # no-saturation proof, so that it needs no widening. The sums of a column in a K block take the time of SUMS_K
+    # bytes. If 6 % of B are outliers, 256 x 256 x 512 takes 213 us with and without the split (AVX2, Zen 5).
     WIDENED_PART = 9
     CERTIFIED_PART = 32
     SUMS_K = 80
@@ -240,9 +239,9 @@ cdef int64_t choose_split(SplitJob *j, const uint8_t *certified, int64_t panels)
 cdef class PackedB(Packed):
     """An 8-bit matrix B packed for multiplication from the right; made by :func:`pack_b`.
 
-    Functions that take a B also take a PackedB. A PackedB is immutable, and many threads may use it at once. A PackedB
-    can be pickled (see Notes), saved to a file and mapped from the file. ``copy.copy`` and ``copy.deepcopy`` return the
-    matrix itself.
+    Functions that take a B also take a PackedB. A PackedB is immutable, many threads may use it at once, and it can be
+    pickled (see Notes), saved to a file and mapped from the file. ``copy.copy`` and ``copy.deepcopy`` return the matrix
+    itself.
 
     Attributes
     ----------
@@ -271,8 +270,8 @@ cdef class PackedB(Packed):
     A pickle contains only `data`. Loading a pickle computes the sums and no-saturation proofs, so a pickle does not
     depend on the instruction set. With protocol 5, `data` may be an out-of-band buffer. The matrix keeps the buffer if
     the buffer begins at a multiple of 64 bytes and no object can write to its memory. No object can write to bytes, to
-    files mapped for reading, or to buffers of another PackedB. All other buffers are copied, so writing to them later
-    has no effect.
+    files mapped for reading, or to buffers of another PackedB. All other buffers are copied, so later writes have no
+    effect.
 
     Examples
     --------
@@ -381,8 +380,7 @@ cdef class PackedB(Packed):
         return True
 
     cdef int fill_s8(self, Problem *g, int64_t rows) except -1:
-        """If the values of a u8 matrix fit s8, let `g` multiply a copy without the shift. The first product makes the
-        copy."""
+        """If the values of a u8 matrix fit s8, let `g` multiply an unshifted copy. The first product makes the copy."""
         cdef cnp.ndarray data
         cdef PackedB same
         cdef Problem own
@@ -442,8 +440,7 @@ cdef class PackedB(Packed):
             total = choose_split(&job, certified, panels)
         outliers_array = np.empty(total * sizeof(i8_outliers), np.uint8)
         job.outliers = <i8_outliers *>cnp.PyArray_DATA(outliers_array)
-        # Panels that are not split take no memory: no thread touches their pages, so the system allocates no memory for
-        # these pages.
+        # Panels that are not split take no memory: no thread touches their pages, so the system allocates none.
         dense_array = aligned_bytes(panels * job.panel_size if split_array.any() else 0)
         job.dense = <int8_t *>cnp.PyArray_DATA(dense_array)
         with nogil:

@@ -62,8 +62,8 @@ cdef struct Planned:
 
 
 cdef enum:
-    # The minimum k of a thread's part if K is divided. Two threads together need 7 us more CPU time for two parts than
-    # one thread for one part. 8 x 48 x 4096 takes 8.0 us on one thread and at least 7.7 us on two threads, and 8 x 48 x
+    # The minimum k of a thread's part if K is divided. Two threads need 7 us more CPU time for two parts than one
+    # thread for one part. 8 x 48 x 4096 takes 8.0 us on one thread and at least 7.7 us on two threads, and 8 x 48 x
     # 8192 takes 15.6 us and at least 11.6 us (AVX512-VNNI, Zen 5).
     MIN_PART_K = 4096
     # The maximum number of totals in s64 if K is divided: each thread has a total for each element of C, 8 MiB in all.

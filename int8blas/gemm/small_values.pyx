@@ -11,7 +11,7 @@ because its bytes are s8 already (`unshift`). Each M block of an s8 A can be shi
 0 (`rebase`).
 
 The path `triangle` multiplies a matrix by its own transpose. If the values of the matrix span at most 127, each value
-minus the smallest value is both a u8 and an s8. The same panels are then A' and B', and two products of 127 * 127 fit
+minus the smallest value is both a u8 and an s8. A' and B' are then the same panels, and two products of 127 * 127 fit
 s16.
 """
 
@@ -42,8 +42,8 @@ cdef int64_t groups_that_fit(int64_t largest, int64_t pair_sum) noexcept nogil:
     Return 0 if the sum of one group may exceed s16.
 
     VPMADDUBSW adds two products, for k and k + 1. Products with positive values of B' are at least 0, and products with
-    negative values are at most 0. The sum of two products is therefore at most largest * pair_sum in magnitude, and n
-    groups add n sums.
+    negative values are at most 0. Each sum is therefore at most largest * pair_sum in magnitude, and n groups add n
+    sums.
     """
     return MOST_GROUPS if largest * pair_sum == 0 else LARGEST_S16 // (largest * pair_sum)
 
@@ -120,8 +120,8 @@ cdef void rebase_start(const LoopState *loop) noexcept nogil:
 
 
 cdef int64_t groups_in_s16(const LoopState *loop, int64_t panel, int width) noexcept nogil:
-    """Return the number of groups of some panels that can be added in s16. With scale groups, or if tiles skip padding,
-    the number is at most 1."""
+    """Return the number of groups of some panels that can be added in s16: at most 1 with scale groups or skipped
+    padding."""
     cdef int64_t pair_sum = 0, groups, i
     for i in range(width):
         pair_sum = max(pair_sum, pair_sum_of(&loop.b, panel + i))

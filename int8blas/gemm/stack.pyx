@@ -141,8 +141,7 @@ cdef inline void step_matrices(Problem *g, const Stack *s, int axis, int64_t ste
 
 
 cdef void set_matrices(Problem *g, const Stack *s, int64_t index, int64_t *position) noexcept nogil:
-    """Advance the matrices of `g`, the first product of the stack, to product `index`, and set the position of this
-    product along each axis."""
+    """Advance the matrices of `g`, the first product of the stack, to product `index`, and set `position`."""
     cdef int axis
     for axis in reversed(range(s.dims)):
         position[axis] = index % s.shape[axis]

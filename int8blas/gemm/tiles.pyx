@@ -324,8 +324,7 @@ cdef void store_rows(const Problem *g, i8_output_args *o) noexcept nogil:
 
 cdef void store_tile(LoopState *loop) noexcept nogil:
     """Finish tiles that the micro-kernel has computed. Unless the micro-kernel has stored C, add the sums of the tiles
-    to the wide sums, if sums are wide. Apply the epilogue to the sums that wait, if no more tiles can join these
-    sums."""
+    to the wide sums, if sums are wide. Apply the epilogue to the waiting sums if no more tiles can join them."""
     cdef const Cursor *at = &loop.at
     cdef Pending *z = &loop.pending
     cdef i8_output_args *o = &z.args

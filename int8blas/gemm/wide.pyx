@@ -25,8 +25,7 @@ cdef extern from "gemm/direct.h" nogil:
                             ptrdiff_t c_row, int64_t m, int64_t n, int64_t k)
 
 cdef enum:
-    # The number of groups of k in a block. With AVX-512, a panel of B in a block takes 24 KiB of the L1 cache, and the
-    # A of a tile takes 8 KiB.
+    # The number of groups of k in a block. With AVX-512, a panel of B takes 24 KiB of L1, a tile's A 8 KiB.
     BLOCK_GROUPS = 128
     A_BYTES = 128 << 10         # bytes of a block of A, in the L2 cache
     B_BYTES = 512 << 10         # bytes of a block of B, in the L2 or L3 cache

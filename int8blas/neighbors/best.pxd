@@ -40,8 +40,7 @@ cdef inline int64_t items_room(int64_t most) noexcept nogil:
 
 
 cdef inline int64_t most_listed(int64_t most) noexcept nogil:
-    """Return the maximum number of items of a shortened list: more than `most`, because keeping exactly the best rows
-    would take longer."""
+    """Return the maximum number of items of a shortened list. Keeping exactly `most` items would take longer."""
     return most + most // 8
 
 

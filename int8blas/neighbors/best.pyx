@@ -144,8 +144,7 @@ cdef inline void find_range(const Item *items, int64_t count, uint64_t *low, uin
 
 cdef inline int64_t keep_up_to(Item *items, int64_t count, uint64_t high, int64_t left) noexcept nogil:
     """Keep the items below `high`, and the first `left` items of rank `high`. Later items of rank `high` are not among
-    the best items. Return the number of kept items. The loops have no branches, because the CPU would often mispredict
-    them."""
+    the best items. Return the number of kept items. Branches in the loops would often be mispredicted."""
     cdef int64_t kept = 0, i
     cdef bint is_tied
     cdef Item item
@@ -165,8 +164,7 @@ cdef inline int64_t keep_up_to(Item *items, int64_t count, uint64_t high, int64_
 
 
 cdef void shorten(Best *best, int64_t most, Item *items) noexcept nogil:
-    """Remove items that are not among the `most` best, until at most `most_listed` items remain. Keep the order of the
-    items.
+    """Remove items that are not among the `most` best, until at most `most_listed` remain. Keep their order.
 
     The counts of the leading digits of ranks tell which digit the worst of the `most` best items has. Items with a
     worse digit are removed. If too many items have the digit of the worst item, their next digits are counted."""
@@ -214,8 +212,7 @@ cdef inline void sort_list(Best *best, Item *items, Item *scratch) noexcept nogi
     find_range(items, best.count, &low, &high)
     low = floor_of(low, items)
     width = max(0, bits_of(high - low) - shift)
-    # Choose short digits for few items, because clearing and adding up the counts would take longer than moving the
-    # items.
+    # Choose short digits for few items, because clearing and adding up many counts would take longer than moving items.
     bits = min(<int>SORT_BITS, bits_of(best.count) + 1)
     bits = <int>ceil_div(width, max(ceil_div(width, bits), 1))
     width += shift

@@ -126,8 +126,7 @@ def sqeuclidean(x, y, *, out=None, dtype=None):
         Vectors of shape (M, K), or one vector of shape (K,), with any strides.
     y : array_like of uint8 or int8, or PackedB
         Vectors of shape (N, K), or one vector, with any strides. The dtype of y may differ from the dtype of x.
-        A :class:`PackedB` of shape (K, N), ``pack_b(y, trans_b=True)``, is faster than an array, and keeps the sums of
-        squares.
+        A :class:`PackedB` of shape (K, N), ``pack_b(y, trans_b=True)``, saves packing y, and keeps the sums of squares.
     out : ndarray of int32 or int64, optional
         The array for the result. The array must have the shape of the result, and may have any strides.
     dtype : dtype, optional

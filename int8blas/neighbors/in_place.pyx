@@ -75,8 +75,7 @@ cdef inline int64_t rows_of_l1(const Problem *g) noexcept nogil:
 
 
 cdef void more_distances(const InPlace *job, int64_t first, int64_t count) noexcept nogil:
-    """Compute distances to some rows y for more rows x than one kernel call takes. Divide the rows y into parts that
-    fit the L1 cache."""
+    """Compute distances to some rows y for many rows x. Divide the rows y into parts that fit the L1 cache."""
     cdef const Problem *g = job.g
     cdef int32_t squares[SOME_ROWS]
     cdef int64_t end = first + count, some = rows_of_l1(g)

@@ -100,9 +100,8 @@ class Index:
 
     Notes
     -----
-    **Scores.** Scores are compared as exact integers. Returned scores are the integer scores times the scales, in
-    float64, or cosines of the integer vectors. In an index with a scale, integer vectors and queries are multiples of
-    the scale.
+    **Scores.** Scores are compared as exact integers. Returned scores are integer scores times scales, in float64, or
+    cosines of integer vectors. In an index with a scale, integer vectors and queries are multiples of the scale.
 
     **Ties.** If scores are equal, the vector that was added first comes first. An updated vector counts as added last.
     The result does not depend on the CPU or the number of threads. With a given scale, the result does not depend on
@@ -250,8 +249,7 @@ class Index:
         Returns
         -------
         ndarray of float32
-            The vectors, of shape (N, dim), or (dim,) for one id. For Hamming distances the vectors are packed bits in
-            uint8.
+            The vectors, of shape (N, dim), or (dim,) for one id; packed bits in uint8 for Hamming distances.
 
         Raises
         ------
@@ -456,8 +454,7 @@ class Index:
             Map vectors from their files instead of reading them. Processes share mapped memory. Saving to the folder
             does not change mapped files.
         verify : bool, optional
-            Compare all bytes with their checksums during the call. By default the first search of a shard compares the
-            bytes of the shard.
+            Compare all bytes with their checksums now. By default the first search of a shard compares its bytes.
 
         Returns
         -------

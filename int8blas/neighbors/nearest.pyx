@@ -207,9 +207,8 @@ def nearest(queries, base, k, *, metric="inner", exclude=None, callback=None):
         Vectors q of shape (M, K), or one vector of shape (K,). For Hamming distances, the vectors of `queries` and
         `base` are uint8, with 8 K packed bits each.
     base : PackedB, array_like of uint8 or int8, or list of these
-        The vectors x: an array of shape (N, K), or ``pack_b(array, trans_b=True)``, which is faster than the array. The
-        elements of a list are the shards of one base: arrays and packed arrays of any sizes, whose rows are numbered
-        from shard to shard.
+        The vectors x: an array of shape (N, K), or ``pack_b(array, trans_b=True)``, which saves packing. A list has the
+        shards of one base: arrays and packed arrays of any sizes, whose rows are numbered from shard to shard.
     k : int
         The number of rows to find for each query, at least 1.
     metric : {'inner', 'sqeuclidean', 'cosine', 'hamming'}, optional

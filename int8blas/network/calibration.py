@@ -75,8 +75,7 @@ class MinMaxObserver(Observer):
         Whether the zero point is fixed: 0, or 128 for uint8 with negative values (see the table of
         :mod:`int8blas.calibration`).
     axis : int, optional
-        The dimension of channels. With an axis, each channel has its own parameters. None stands for one range of the
-        whole tensor.
+        The dimension of channels. With an axis, each channel has its own parameters; None gives the tensor one range.
 
     Raises
     ------
@@ -193,9 +192,8 @@ class PercentileObserver(HistogramObserver):
 
     Notes
     -----
-    An end is rounded away from 0 to the edge of its bin, but not beyond the largest or smallest value. A bin is 1 /
-    bins of the smallest power of two above the largest ``|x|``. The parameters do not depend on the order of values and
-    batches.
+    An end is rounded away from 0 to the edge of its bin, but not beyond the extreme values. A bin is 1 / bins of the
+    smallest power of two above the largest ``|x|``. The parameters do not depend on the order of values and batches.
 
     Examples
     --------

@@ -185,8 +185,7 @@ class LayerQuantization:
         }
 
     def sum(self) -> Sum:
-        """Return the post-op that adds the second source. `out` must contain the second source when the layer is
-        executed.
+        """Return the post-op that adds the second source. `out` must contain the second source when the layer runs.
 
         Returns
         -------

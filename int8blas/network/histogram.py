@@ -13,8 +13,7 @@ Floats = npt.NDArray[np.float64]
 # Every nonzero float32 is at least 2 ** (SMALLEST_EXPONENT - 1).
 SMALLEST_EXPONENT = -148
 
-# The ratio q / p for a level that has only clipped values. This ratio makes the penalty of a distant outlier large, but
-# finite.
+# The ratio q / p for a level that has only clipped values, so that the penalty of a distant outlier is finite.
 EMPTY = 1e-4
 
 # The number of values that are counted at a time, which bounds temporary memory.

@@ -82,8 +82,7 @@ class Observer(ABC):
         Returns
         -------
         QuantizationParameters
-            The parameters. With `axis`, the parameters have arrays of C scales and C zero points. More batches may be
-            observed later.
+            The parameters, with `axis` arrays of C scales and C zero points. More batches may be observed later.
 
         Raises
         ------

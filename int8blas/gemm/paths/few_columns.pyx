@@ -239,13 +239,11 @@ cdef void multiply_vectors(const Problem *g, const FewColumnsPlan *p, const Oper
 
 
 cdef void set_signs(const Problem *g, Operands *o) noexcept nogil:
-    """Choose which of x and y is the u8 operand, and set the zero points of both. If x and y have the same sign, shift
-    x.
+    """Choose whether x or y is the u8 operand, and set both zero points. If x and y have the same sign, shift x.
     """
     cdef bint a_is_u8 = g.a.sign_flip == 0, b_is_u8 = g.panels.data is NULL and g.b.sign_flip != 0
     cdef bint x_is_u8 = a_is_u8 if o.by_rows else b_is_u8, y_is_u8 = b_is_u8 if o.by_rows else a_is_u8
-    # The zero points in `g` are for A' and B'. Shift x, because shifting y would need the sums of x, which take longer
-    # to compute.
+    # The zero points in `g` are for A' and B'. Shift x, because shifting y would need the sums of x.
     cdef int64_t a_shift = 0 if a_is_u8 else -SHIFT, b_shift = SHIFT if b_is_u8 else 0
     cdef Zeros a, b
     a.value, a.values = a_shift + (g.a.zero_point if g.a.zero_points is NULL else 0), g.a.zero_points
@@ -322,8 +320,7 @@ cdef void pack_piece(const Problem *g, const Operands *o, Piece *piece, uint8_t 
             for y in range(piece.columns):
                 (<uint32_t *>scratch)[i * piece.columns + y] = (<const uint32_t *>panel)[i * I8_PANEL + y]
     if piece.ones >= 0:
-        # The kernel needs zeros after the last k. The ones replace a column of the panel, which may have other numbers
-        # after the last k.
+        # The kernel needs zeros after the last k, where the replaced column of the panel may have other numbers.
         for i in range(groups * I8_GROUP):
             scratch[i // I8_GROUP * size + piece.ones * I8_GROUP + i % I8_GROUP] = i < g.k
     memset(scratch + groups * size, 0, g.kernels.gemm.dots.size(piece.columns, g.k) - groups * size)

@@ -44,10 +44,9 @@ cdef enum:
     MIN_ROWS_K = 64
     STAGED_BYTES = 256          # bytes that are copied of each row
     # The kernel reads ROWS_GROUPS groups of rows of B side by side, or UNCACHED_GROUPS groups of an uncached B, because
-    # DRAM delivers few long streams faster than many streams. AHEAD is the prefetch distance in bytes. For up to
-    # GEMV_ROWS rows of A, the kernel reads GEMV_GROUPS groups of an uncached B at the distance GEMV_AHEAD, and does not
-    # prefetch a cached B. The sums that wait for further groups take at most ROWS_SUMS_BYTES bytes, and at most 1/16 of
-    # the L2 cache.
+    # DRAM delivers few long streams faster. AHEAD is the prefetch distance in bytes. For up to GEMV_ROWS rows of A, the
+    # kernel reads GEMV_GROUPS groups of an uncached B at the distance GEMV_AHEAD, and does not prefetch a cached B. The
+    # sums that wait for further groups take at most ROWS_SUMS_BYTES bytes, and at most 1/16 of the L2 cache.
     #
     # Times of one thread of Zen 5 (AVX512-VNNI), in us:
     #   ROWS_GROUPS      4 x 1024 x 1024:    8 19.2, 32 16.0, 128 17.8
@@ -116,8 +115,7 @@ cdef void plan_few_rows(const Problem *g, Plan *plan) noexcept nogil:
     p.blocks = (p.head > 0) + ceil_div(g.n - p.head, width)
     split(1 if p.row_of_ones else tiles, p.blocks, threads, True, &plan.grid)
     drop_idle_parts(&plan.grid)
-    # With many rows of A, the kernels read each line of B more than once. A copy saves time, because the copied lines
-    # stay in the L1 cache.
+    # With many rows of A, the kernels read each line of B more than once, so a copy in the L1 cache saves time.
     p.staged = g.b.row % CONFLICT_BYTES == 0 and rows > g.kernels.gemm.few_rows.mr // 2
     p.ahead = AHEAD
     p.kc = I8_GROUP * (UNCACHED_GROUPS if uncached or p.staged else ROWS_GROUPS)
@@ -180,7 +178,7 @@ cdef int pack_tile(const void *job, int64_t tile, int64_t _tiles) noexcept nogil
     cdef int64_t own = min(end, g.m) - row
     cdef int height = <int>(end - row)
     cdef uint8_t *halved = w.a + row * w.groups * w.group
-    # If the kernel splits bytes into halves, pack the tile to the second half of the tile's memory. Splitting fills
+    # If the kernel splits bytes into halves, pack the tile to the second half of its memory, so that splitting fills
     # both halves.
     cdef uint8_t *a = halved + height * w.groups * (w.group - I8_GROUP)
     g.kernels.packing.pack_panel(a, height, <int>own, g.k, address(&g.a, row, 0), g.a.row, g.a.column, 0)

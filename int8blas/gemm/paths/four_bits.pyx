@@ -29,9 +29,8 @@ from int8blas.gemm.problem cimport (
 
 cdef enum:
     # The maximum number of rows: with VNNI, with a matrix unit, and without VNNI. For more rows, tiles with an unpacked
-    # B are faster than this path. For 16 rows, tiles of a matrix unit are 1.1x as fast as this path (N = K = 4096,
-    # Emerald Rapids). On Zen 5 this path is 1.2x as fast as tiles for 32 rows with AVX512-VNNI, and for 16 rows with
-    # AVX2.
+    # B are faster than this path. Tiles of a matrix unit are 1.1x as fast for 16 rows (N = K = 4096, Emerald Rapids).
+    # On Zen 5 this path is 1.2x as fast as tiles for 32 rows (AVX512-VNNI) and for 16 rows (AVX2).
     ROWS = 32
     MATRIX_ROWS = 8
     PAIRED_ROWS = 16

@@ -19,15 +19,13 @@ from int8blas.gemm.problem cimport busy_threads, thread_work
 
 cdef enum:
     STACK_SPAN = 1 << 28        # two elements of one matrix in a stack are less than this many bytes apart
-    # The maximum number of multiply-adds of a product. Times of the kernel of stacks and of tiles on Zen 4: 176 ns and
-    # 162 ns (AVX512-VNNI), 327 ns and 666 ns (AVX2) for 20 x 20 x 20; 463 ns and 381 ns (AVX512-VNNI), 1244 ns and 910
-    # ns (AVX2) for 32 x 32 x 32.
+    # The maximum number of multiply-adds of a product. On Zen 4, the kernel of stacks and tiles take 176 ns and 162 ns
+    # (AVX512-VNNI), 327 ns and 666 ns (AVX2) for 20 x 20 x 20; 463 ns and 381 ns, 1244 ns and 910 ns for 32 x 32 x 32.
     STACK_WORK = 1 << 13
     # The minimum K for which a C of one element always has the form I8_STACK_DOTS. With a smaller K, operands that fit
     # a unit have the form I8_STACK_UNITS, which takes two shuffles for every two k.
     SINGLE_K = 9
-    # The minimum number of products in a run with k > 1 and contiguous elements of equal index: the lanes of an AVX2
-    # vector.
+    # The minimum number of products in a run with k > 1 and contiguous elements of equal index: an AVX2 vector.
     LEAST_RUN = 8
 
 
@@ -106,8 +104,7 @@ cdef void multiply_slices(const Problem *g, int64_t rows, ptrdiff_t a_step, ptrd
         own.c.data = g.c.data + first * g.c.row
         set_stack_operands(&t, &own, a_step, b_step, count)
         if t.form != I8_STACK_UNITS:
-            # The span of a whole matrix tells the kernel that it may read rows beyond the slice, so the kernel copies
-            # no rows.
+            # The span of a whole matrix lets the kernel read rows beyond the slice, so the kernel copies no rows.
             t.a.first, t.a.span = <int>(a.first + first * g.a.row), a.span
         t.c_step = c_step
         multiply_registers(&t, &own, count)

@@ -60,10 +60,9 @@ cdef enum:
     NARROW_COLUMNS = 3 * I8_PANEL
     # tiny: the limits for a triangle: TINY_TRIANGLE rows of C and TINY_TRIANGLE_WORK multiply-adds. Up to these limits
     # computing all of C takes less time than the path `triangle` needs to prepare the operands. If A has contiguous
-    # rows and the CPU has VNNI, the limit is TINY_ROWS_WORK multiply-adds, 64 x 64 x 64. Times on the path `tiny` and
-    # on the path `triangle` (AVX512-VNNI, Zen 5): 1.42 us and 1.70 us for 64 x 64 x 64 with contiguous rows, 0.77 us
-    # and 0.79 us for 32 x 32 x 16 with contiguous columns, 1.09 us and 0.77 us for 32 x 32 x 32 with contiguous
-    # columns.
+    # rows and the CPU has VNNI, the limit is TINY_ROWS_WORK multiply-adds, 64 x 64 x 64. Times on the paths `tiny` and
+    # `triangle` (AVX512-VNNI, Zen 5): 1.42 us and 1.70 us for 64 x 64 x 64 with contiguous rows; with contiguous
+    # columns, 0.77 us and 0.79 us for 32 x 32 x 16, 1.09 us and 0.77 us for 32 x 32 x 32.
     TINY_TRIANGLE = 64
     TINY_ROWS_WORK = 1 << 18
     TINY_TRIANGLE_WORK = 1 << 13
@@ -171,8 +170,7 @@ cdef inline bint fits_stack(const Problem *g) noexcept nogil:
 
 cdef inline bint is_narrow(const Problem *g) noexcept nogil:
     """Return whether A has contiguous short rows of int8, and C is a bare product with few columns. The path `tiny`
-    shifts several short rows in one step. The path `blocks` would pack the rows, but is faster with several threads or
-    AMX."""
+    shifts several short rows in one step. The path `blocks` is faster with several threads or AMX."""
     return (
         g.threads <= 1 and g.kernels.matrix is NULL and g.n <= NARROW_COLUMNS
         and g.k <= (NARROW_K_OF_PAIRS if g.kernels.gemm.exact == I8_DOT2 else NARROW_K)

@@ -51,8 +51,7 @@ cdef enum:
     #   WHOLE_COLUMNS_K  256 x 256 x 64: 13.3, 12.4;  256 x 256 x 96: 15.6, 17.4 (AVX512-VNNI)
     #   LARGE_WIDENED_K  2048 x 2048 x 160: 4730, 6360 (AVX2)
     #   LARGE_K          2048 x 2048 x 128: 2580, 1080;  1536 x 1536 x 192: 921, 887 (AVX512-VNNI)
-    # WHOLE_ROWS_K is below the best value for Zen 5, because CPUs with fewer multiply-adds a cycle break even at a
-    # smaller K.
+    # WHOLE_ROWS_K is below Zen 5's best value, because CPUs with fewer multiply-adds a cycle break even earlier.
     WHOLE_WIDENED_K = 64
     WHOLE_ROWS_K = 96
     WHOLE_COLUMNS_K = 80
@@ -284,8 +283,7 @@ cdef void carve_packed(const Problem *g, const TrianglePlan *p, Triangle *t, cha
 
 
 cdef char *lay_out(const Problem *g, const TrianglePlan *p, Triangle *t, char *memory, int thread) noexcept nogil:
-    """Set the pointers of `t` for one thread, and the size of the thread's memory. Return the end of the thread's
-    memory."""
+    """Set the pointers of `t` for one thread, and the size of the thread's memory. Return the memory's end."""
     cdef int64_t columns = p.panels * I8_PANEL
     cdef char *start
     t.terms.outer = g.b.zero_points is not NULL
@@ -446,8 +444,7 @@ cdef void multiply_tiles(const Triangle *t, i8_tile_args *a, int64_t row, int64_
 
 
 cdef void start_tile(const Triangle *t, i8_tile_args *a, int64_t row, int64_t column, bint is_last) noexcept nogil:
-    """Set the arguments that all tiles share. The tiles of the last K block add the start values, because all column
-    sums are known by then."""
+    """Set the arguments that all tiles share. The last K block adds the start values, which need all column sums."""
     a.more_segments = a.a.segment = a.b.segment = 0
     a.a.tail = NULL
     a.fetch = a.ahead = NULL
