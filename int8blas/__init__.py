@@ -28,7 +28,7 @@ These modules belong to no room: ``calibration``, ``formats`` and ``cython_blas`
 ``_bench`` and ``_golden``, the commands of ``python -m int8blas``; ``_former``, the former paths of modules, for old
 pickles; and ``_version``.
 
-A product calls these modules. A layer calls them too, and also sets the epilogue::
+This diagram shows the modules that a product calls. A layer also sets the epilogue::
 
     gemm.blas              a public function: arrays, or an error
       -> gemm.call           a Problem: pointers, strides, shifts to the one product uint8 x int8; run

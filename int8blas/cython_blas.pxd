@@ -1,5 +1,5 @@
 # The GEMMs of int8blas for compiled code, in the manner of scipy.linalg.cython_blas, without Python objects, exceptions
-# or the GIL. For op(X) = X or its transpose,
+# or the GIL. For op(X) = X or its transpose, each GEMM computes
 #
 #     C := sat_s32(rne(alpha * (op(A) - ao) @ (op(B) - bo) + beta * C + co))
 #
@@ -16,13 +16,13 @@
 # C must not overlap A, B or co in memory. C and co must be aligned to 4 bytes, A and B need not be. A matrix without
 # elements may be NULL.
 #
-# Column-major matrices, as in Fortran, are transposed row-major matrices. For such matrices swap A with B and all of
-# their arguments, M with N, and 'C' with 'R'; gemm_u8s8s32 then multiplies an s8 A by a u8 B.
+# Column-major matrices, as in Fortran, are transposed row-major matrices. For column-major matrices, swap A with B and
+# all of their arguments, M with N, and 'C' with 'R'; gemm_u8s8s32 then multiplies an s8 A by a u8 B.
 #
 # The result is 0 for success. The result is -i if argument i, counted from 1, is the first wrong argument; nothing is
 # written then. The result is 1 if there is no memory for the workspace; C is undefined then. Any threads may call the
 # functions at the same time, even threads that Python has not created. A call in a parallel region of the caller uses
-# one thread. Any other call uses the threads of a call from Python.
+# one thread. Every other call uses as many threads as a call from Python.
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 
 cdef int gemm_u8s8s32(char transa, char transb, char offsetc, int64_t m, int64_t n, int64_t k, double alpha,
@@ -38,14 +38,14 @@ cdef int gemm_u8u8s32(char transa, char transb, char offsetc, int64_t m, int64_t
                       const uint8_t *a, int64_t lda, int ao, const uint8_t *b, int64_t ldb, int bo, double beta,
                       int32_t *c, int64_t ldc, const int32_t *co) noexcept nogil
 
-# Multiply a matrix by its transpose, and store one triangle of C with the diagonal. The other triangle is neither read
-# nor written:
+# Multiply a matrix by its transpose, and store one triangle of C with the diagonal. The function neither reads nor
+# writes the other triangle. The function computes
 #
 #     C := sat_s32(rne(alpha * (op(A) - ao) @ (op(A) - ao).T + beta * C))
 #
 # with the same bits as int8blas.syrk_u8s32 and syrk_s8s32. Arguments have the order of BLAS: uplo is 'U' or 'L' for the
-# upper or lower triangle (lower case is accepted); op(A) is N x K, C N x N. For a column-major C pass the other uplo,
-# for a column-major A the other trans.
+# upper or lower triangle (lower case is accepted); op(A) is N x K, C N x N. For a column-major C, pass the opposite
+# uplo. For a column-major A, pass the opposite trans.
 cdef int syrk_u8s32(char uplo, char trans, int64_t n, int64_t k, double alpha, const uint8_t *a, int64_t lda, int ao,
                     double beta, int32_t *c, int64_t ldc) noexcept nogil
 cdef int syrk_s8s32(char uplo, char trans, int64_t n, int64_t k, double alpha, const int8_t *a, int64_t lda, int ao,
@@ -67,11 +67,12 @@ cdef int dot_s8u8s64(int64_t n, const int8_t *x, int64_t incx, const uint8_t *y,
 cdef int dot_u8u8s64(int64_t n, const uint8_t *x, int64_t incx, const uint8_t *y, int64_t incy,
                      int64_t *result) noexcept nogil
 
-# Return the bytes of a packed K x N matrix, -1 if k is negative, or -2 if n is negative or the matrix is too large. A
-# packed B makes products faster, and any number of threads can use it at the same time.
+# Return the bytes of a packed K x N matrix, -1 if k is negative, or -2 if n is negative or the matrix is too large.
+# A packed B saves the time of packing B, and any number of threads can use it at the same time.
 cdef int64_t packed_b_size(int64_t k, int64_t n) noexcept nogil
 # Pack op(B) into memory of the caller. The memory has the size that packed_b_size returns and any alignment, and does
-# not overlap B. The packed matrix contains addresses, so it cannot be copied or moved. Results: 0 or -i, as above.
+# not overlap B. The packed matrix contains addresses, so it cannot be copied or moved. The result is 0 or -i, as for
+# the GEMMs.
 cdef int pack_b_s8(char transb, int64_t k, int64_t n, const int8_t *b, int64_t ldb, void *packed) noexcept nogil
 cdef int pack_b_u8(char transb, int64_t k, int64_t n, const uint8_t *b, int64_t ldb, void *packed) noexcept nogil
 
@@ -100,7 +101,7 @@ cdef int gemm_u8u8s32_packed(char transa, char offsetc, int64_t m, int64_t n, in
 # indices, scores m rows of `count`, best first; -1 and 0.0 if the base has fewer rows. `indices` and `scores` must be
 # aligned to 8 bytes and must not overlap other operands. Inner products and distances are whole numbers.
 #
-# Results: 0, -i or 1, as above.
+# The result is 0, -i or 1, as for the GEMMs.
 cdef int nearest_s8(char metric, int64_t m, int64_t n, int64_t k, const int8_t *queries, int64_t ldq, const void *base,
                     int64_t count, int64_t *indices, double *scores) noexcept nogil
 cdef int nearest_u8(char metric, int64_t m, int64_t n, int64_t k, const uint8_t *queries, int64_t ldq,

@@ -89,7 +89,7 @@ cdef inline bint is_int32(const void *values) noexcept nogil:
 cdef int call(const char *name, char transa, char transb, char offsetc, int64_t m, int64_t n, int64_t k, double alpha,
               const void *a, int64_t lda, int ao, bint a_signed, const void *b, int64_t ldb, int bo, bint b_unsigned,
               bint b_packed, double beta, int32_t *c, int64_t ldc, const int32_t *co) noexcept nogil:
-    """Check the arguments of a GEMM with a plain B, set it up, and compute it. Return its result."""
+    """Check the arguments of a GEMM with a plain B, set up the GEMM, and compute it. Return its result."""
     cdef Problem g
     cdef int a_transposed = transposes(transa), b_transposed = transposes(transb)
     cdef char offset = offsetc & ~0x20  # in upper case
@@ -164,7 +164,7 @@ cdef int call(const char *name, char transa, char transb, char offsetc, int64_t 
     g.c.data = <char *>c
     g.c.row, g.c.column = ldc * <int64_t>sizeof(int32_t), sizeof(int32_t)
     if k == 0:
-        # Operands may be NULL, and an offset from NULL is not allowed.
+        # Operands may be NULL, and C allows no offset from NULL.
         g.a.row = g.a.column = g.b.row = g.b.column = 0
     return NO_MEMORY if run_nogil(&g, name) else 0
 
@@ -172,8 +172,8 @@ cdef int call(const char *name, char transa, char transb, char offsetc, int64_t 
 cdef inline int call_packed(const char *name, char transa, char offsetc, int64_t m, int64_t n, int64_t k, double alpha,
                             const void *a, int64_t lda, int ao, bint a_signed, const void *b, int bo, bint b_unsigned,
                             double beta, int32_t *c, int64_t ldc, const int32_t *co) noexcept nogil:
-    """Call a GEMM with a packed B. Such a GEMM has no arguments transb (argument 2) and ldb (argument 12), so the
-    numbers of later arguments in error codes change."""
+    """Call a GEMM with a packed B. A GEMM with a packed B has no arguments transb (argument 2) and ldb (argument 12),
+    so error codes count later arguments without these two."""
     cdef int status = call(name, transa, c"N", offsetc, m, n, k, alpha, a, lda, ao, a_signed, b, 1, bo, b_unsigned,
                            True, beta, c, ldc, co)
     return status + (status < -2) + (status < -12)
@@ -209,7 +209,7 @@ cdef int gemm_u8u8s32(char transa, char transb, char offsetc, int64_t m, int64_t
 
 cdef int call_syrk(const char *name, char uplo, char trans, int64_t n, int64_t k, double alpha, const void *a,
                    int64_t lda, int ao, bint a_signed, double beta, int32_t *c, int64_t ldc) noexcept nogil:
-    """Check the arguments of a product of a matrix with its transpose, set it up, and compute it."""
+    """Check the arguments of a product of a matrix with its transpose, set up the product, and compute it."""
     cdef Problem g
     cdef int transposes_a = transposes(trans)
     cdef char half = uplo & ~0x20  # in upper case
@@ -304,7 +304,7 @@ cdef inline int64_t vector_span(int64_t n, int64_t inc) noexcept nogil:
 
 cdef int call_dot(const char *name, int64_t n, const void *x, int64_t incx, bint x_signed, const void *y, int64_t incy,
                   bint y_signed, int64_t *result) noexcept nogil:
-    """Check the arguments of a dot product, set it up, and compute it."""
+    """Check the arguments of a dot product, set up the product, and compute it."""
     cdef Problem g
     cdef Dot d
     cdef int64_t x_bytes = vector_span(n, incx), y_bytes = vector_span(n, incy)
@@ -371,7 +371,7 @@ cdef int64_t packed_b_size(int64_t k, int64_t n) noexcept nogil:
         return -2
     cdef double panels = n // I8_PANEL + 1.0, groups = k // I8_GROUP + 1.0
     cdef double panel_bytes = groups * I8_GROUP * I8_PANEL + I8_PANEL * sizeof(int64_t) + 1
-    # Sizes of more than half of the range are errors too, so that the int64 below cannot overflow.
+    # Sizes of more than half of the range of int64 are errors too, so that the following sum cannot overflow.
     if panels * panel_bytes >= PTRDIFF_MAX / 2:
         return -2
     # The alignments may skip bytes before the header and before the data.

@@ -97,8 +97,7 @@ def settings(options: argparse.Namespace) -> dict[str, str]:
 
 
 def in_order(problems: Sequence[Problem]) -> list[Problem]:
-    """Order the shapes: first the smallest shape of each class, then all other shapes. Both groups go from small to
-    large."""
+    """Order the shapes: first the smallest shape of each class, then all other shapes. Sort both groups by size."""
     by_size = sorted(problems, key=lambda problem: problem.operations)
     firsts = {problem.cls: problem for problem in reversed(by_size)}.values()
     return [p for p in by_size if p in firsts] + [p for p in by_size if p not in firsts]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 # A run should be repeated if other processes, or the hypervisor, took at least these shares of the CPUs' time. A
 # process that uses a tenth of the CPUs slows a contestant down by more than most differences between contestants. Time
-# that the hypervisor takes is lost completely, so its limit is lower.
+# that the hypervisor takes is lost completely, so the limit for the hypervisor is lower.
 OTHERS, STOLEN = 0.1, 0.01
 
 

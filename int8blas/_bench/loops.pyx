@@ -43,7 +43,7 @@ def multiply_add(int64_t iterations, int threads):
     Returns
     -------
     int
-        The number of multiply-adds of all threads, or 0 if the instruction set has no such loop.
+        The number of multiply-adds of all threads, or 0 if the instruction set has no loop of multiply-adds.
     """
     cdef const i8_kernels *kernels = current_kernels()
     cdef PeakJob job

@@ -1,7 +1,8 @@
 """The peaks of compute and of reading, as contestants of the same run.
 
 The peak of compute is measured with multiply-adds of the selected instruction set in registers. The peak of reading is
-measured with the sum of a buffer's vectors. Both are loops of the kernel table (``csrc/gemm/limits_body.h``).
+measured with the sum of a buffer's vectors. Both peaks are measured with loops of the kernel table
+(``csrc/gemm/limits_body.h``).
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Peak:
         number of bytes that each call reads."""
         granule = 256 * self._threads
         size = max(size // granule, 1) * granule
-        # The memory is aligned to a cache line. It is filled with ones, because all pages of zeros could be one page.
+        # The buffer begins at a cache line. Ones fill the buffer, because all pages of zeros could be one page.
         memory = np.ones(size + 64, np.uint8)
         start = -memory.ctypes.data % 64
         buffer = memory[start : start + size]

@@ -129,7 +129,7 @@ class GemmRow(Row):
 
     @property
     def ratios(self) -> dict[str, float | None]:
-        """Return the speed ratios of the tables. The last two exist if an ISA is forced."""
+        """Return the speed ratios of the tables. The last two ratios exist if an ISA is forced."""
         best = self.best_peers
         ratios = {
             "plain / best peer": self.ratio(PLAIN, best["plain"]),

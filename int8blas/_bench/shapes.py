@@ -15,25 +15,25 @@ import numpy as np
 DTYPES = {"u8": np.uint8, "s8": np.int8}
 SIGNS = ("u8s8", "s8s8", "s8u8", "u8u8")
 
-# The shapes (M, N, K) of each class. The comment before a class names the limit of its speed.
+# The shapes (M, N, K) of each class. The comment before a class names the limit of its speed, or describes its shapes.
 CLASSES: dict[str, list[tuple[int, int, int]]] = {
-    # the call itself
+    # The call itself is the limit.
     "tiny": [(4, 4, 4), (8, 8, 8), (16, 16, 16), (24, 24, 24), (32, 32, 32)],
-    # packing, tile edges, overhead of the call
+    # Packing, tile edges and the overhead of the call are the limit.
     "small": [(48, 48, 48), (64, 64, 64), (96, 96, 96), (128, 128, 128)],
-    # multiply-adds
+    # Multiply-adds are the limit.
     "square": [(256, 256, 256), (512, 512, 512), (1024, 1024, 1024), (2048, 2048, 2048)],
-    # reading B from L2, L3 and memory
+    # Reading B from L2, L3 and memory is the limit.
     "gemv": [(1, 1024, 1024), (1, 4096, 4096), (1, 8192, 8192)],
     "small_m": [(2, 1024, 1024), (4, 1024, 1024), (8, 1024, 1024), (16, 1024, 1024), (4, 4096, 4096), (16, 4096, 4096)],
-    # reading A
+    # Reading A is the limit.
     "skinny_n": [(1024, 8, 1024), (512, 1, 512), (4096, 1, 1024), (4096, 4, 512), (1024, 16, 1024)],
-    # writing C
+    # Writing C is the limit.
     "tiny_k": [(2048, 2048, 3), (1024, 1024, 8), (1000, 64, 27), (512, 512, 16)],
-    # linear layers of encoders and decoders (sequence x features), attention heads
+    # Linear layers of encoders and decoders (sequence x features), and attention heads, have these shapes.
     "bert": [(128, 768, 768), (128, 768, 3072), (128, 3072, 768), (384, 1024, 1024), (128, 128, 64), (128, 64, 128)],
     "llm": [(32, 4096, 4096), (128, 4096, 4096), (64, 11008, 4096)],
-    # no dimension fits any tile
+    # No dimension fits any tile.
     "odd": [(33, 65, 129), (127, 129, 131), (251, 257, 263), (509, 511, 513), (1001, 999, 997)],
 }
 
@@ -89,10 +89,10 @@ class Problem(Product):
 
 @dataclass(frozen=True)
 class Operands:
-    """Return C-ordered A and B of a problem, with the result that every contestant must give.
+    """C-ordered A and B of a problem, with the result that every contestant must give.
 
-    The values cover the whole range of their types. But with `certified`, B stays in -64..64, where no sum of two
-    products with a uint8 A exceeds int16.
+    The values cover the whole range of their types. With `certified`, B stays in -64..64, where no sum of two products
+    with a uint8 A exceeds int16.
     """
 
     problem: Problem
@@ -123,8 +123,8 @@ class Operands:
         return exact
 
     def saturating(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """Return the result of numerics="saturating" for some rows and columns. In this mode sums of two neighbouring
-        products saturate to int16.
+        """Return the result of numerics="saturating" for some rows and columns. With this numerics, sums of two
+        neighbouring products saturate to int16.
 
         A signed A is shifted by 128 first, and 128 times the column sums of B is subtracted at the end. B must be int8.
         """

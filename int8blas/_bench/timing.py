@@ -83,8 +83,8 @@ def measure(
     """Time all contestants, one after the other, round after round, in a new order each round.
 
     Calls that are not timed precede each sample: they load the contestant's operands into the caches, and wake its
-    threads. A contestant may be too slow for all rounds within its share of the budget. Such a contestant takes part in
-    some evenly spread rounds, at least three. `watch` is called before each sample, outside the timed region.
+    threads. A contestant that is too slow for all rounds within its share of the budget takes part in some evenly
+    spread rounds, at least three. `watch` is called before each sample, outside the timed region.
     """
     timings: dict[Name, Timing] = {}
     samples: dict[Name, int] = {}

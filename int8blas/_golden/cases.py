@@ -18,8 +18,8 @@ def golden(**axes: Iterable[Any]) -> Callable[[Callable[..., Result]], Callable[
     """Add a problem for each combination of the axes' values to the table.
 
     For each problem the function gets random numbers, and the values of the axes by name. A problem's name contains the
-    function's name and the values, and determines the random numbers. So a new value, axis or function does not change
-    any other problem.
+    function's name and the values, and determines the random numbers. A new value, axis or function therefore changes
+    no other problem.
     """
 
     def add(function: Callable[..., Result]) -> Callable[..., Result]:

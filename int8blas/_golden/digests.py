@@ -1,4 +1,4 @@
-"""The file of digests. It has a line for each problem, with its SHA-256 and its name."""
+"""The file of digests. Each line has the SHA-256 of a problem's result, and the problem's name."""
 
 from __future__ import annotations
 

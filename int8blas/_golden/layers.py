@@ -293,7 +293,7 @@ def recurrent_variants(draws: Draws, cell: Any, direction: Any, src: Any, dst: A
 
 @golden(cell=("LSTM", "GRU"), src=("uint8", "float32"))
 def negative_scales(draws: Draws, cell: Any, src: Any) -> Result:
-    """Run layers with negative scales of the data and of the weights. The float32 result shows their sign."""
+    """Run layers with negative scales of the data and of the weights. The float32 result shows the scales' signs."""
     gates = 4 if cell == "LSTM" else 3
     weights = [draws.integers((size, gates, 17), "int8") for size in (20, 17)]
     layer = getattr(int8blas, cell)(

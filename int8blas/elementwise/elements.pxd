@@ -12,7 +12,7 @@ cdef enum:
 
 
 # The dimensions of an array in the order of memory, without dimensions of size 1. Each dimension has its size, its
-# axis, and whether its stride is negative. Loops visit other arrays of this shape in this order too.
+# axis, and whether its stride is negative. Loops also visit all other arrays of this shape in this order.
 cdef struct Order:
     int dims
     int64_t shape[cnp.NPY_MAXDIMS]

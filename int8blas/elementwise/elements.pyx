@@ -1,10 +1,10 @@
 """Apply an element-wise kernel to arrays of any strides. Parameters are constant, or differ along some dimensions.
 
 The dimensions of `x` and `out`, in the order of `out` in memory, are divided into an inner run, whose elements are
-evenly spaced in both arrays, and outer dimensions. The parameters are constant in a run. If such runs would be short, a
-run is longer and has several values of each parameter. The parameters of a stretch of the run are then written to
-memory, one for each element, and all stretches of the run use them. If a stretch would be long, the parameters are
-written to memory for one block of elements at a time.
+evenly spaced in both arrays, and outer dimensions. The parameters are constant in a run. If runs with constant
+parameters would be short, a run is longer and has several values of each parameter. The driver then writes the
+parameters of one stretch of the run to memory, one parameter for each element, and all stretches of the run use these
+parameters. If a stretch would be long, the driver writes the parameters of one block of elements at a time.
 """
 
 from libc.math cimport copysignf, fabsf
@@ -25,7 +25,7 @@ from int8blas.stage.output_stage cimport element_type
 cnp.import_array()
 
 # A run of more than I8_SAME elements with constant parameters (of at least SHORT_RUN elements if the arrays have gaps)
-# gets its own kernel call. Otherwise parameters are repeated in memory for about STRETCH elements.
+# gets its own kernel call. For shorter runs, parameters are repeated in memory for about STRETCH elements.
 cdef int64_t SHORT_RUN = 32, STRETCH = 1024
 # The maximum number of elements of a stretch whose parameters are all in memory. There are up to three parameters, and
 # three arrays of more than 16 KiB would not fit the L1 cache.
@@ -228,7 +228,7 @@ cdef void memory_order(Order *order, cnp.ndarray out) noexcept:
 
 
 cdef char *ordered_strides(const Order *order, cnp.ndarray array, ptrdiff_t *strides) noexcept:
-    """Set the strides of an array in this order, and return the address of its first element."""
+    """Set the strides of an array in the order `order`, and return the address of its first element."""
     cdef char *data = cnp.PyArray_BYTES(array)
     cdef int d
     for d in range(order.dims):
@@ -560,8 +560,8 @@ cdef int transpose_piece(const void *shared, int64_t unit, int64_t _units) noexc
 
 
 cdef bint set_transposition(TransposeJob *job, cnp.ndarray x, cnp.ndarray copy) noexcept:
-    """Set the job that copies `x` to `copy`, which is in C order. Return False if the matrices have no block of the
-    kernel, 4 x 4 elements of 4 bytes or 4 x 16 bytes. The kernel then is no faster than NumPy."""
+    """Set the job that copies `x` to `copy`, which is in C order. Return False if the matrices are smaller than a block
+    of the kernel, 4 x 4 elements of 4 bytes or 4 x 16 bytes, because the kernel is then no faster than NumPy."""
     cdef Order order
     cdef ptrdiff_t strides[2][cnp.NPY_MAXDIMS]
     cdef int d, dims = 0, columns = -1

@@ -9,7 +9,7 @@ cdef class Epilogue:
     cdef tuple post_ops
     cdef str name                   # name of the argument with the post-ops
     cdef bint given
-    cdef bint onnx                  # the rounding of integers, as in `fuse`
+    cdef bint onnx                  # whether integers are rounded as in ONNX (see `fuse`)
 
 
 cdef float zero_point_from(object value, str name, int typenum, bint in_range=?) except? -1

@@ -1,8 +1,8 @@
 """The epilogue of element-wise primitives: scales, zero points and post-ops become steps of a fused operator.
 
 If each element of a primitive's result depends on one element of the source, the primitive puts its own steps before
-the steps of the epilogue. Any other primitive first stores its result. Then `finished` applies the epilogue to the
-result::
+the steps of the epilogue. If an element depends on several elements, the primitive first stores its result. Then
+`finished` applies the epilogue to the result::
 
     y = scales["src"] * (f32(result) - f32(zero_points["src"]))
     y = op(y)                                                               for each of `post_ops`
@@ -31,7 +31,7 @@ cdef tuple TENSORS = ("src", "dst")
 
 
 cdef float zero_point_from(object value, str name, int typenum, bint in_range=False) except? -1:
-    """Return an int32, or 0 for a float type. With `limited` the int32 must be in the range of its integer type."""
+    """Return an int32, or 0 for a float type. With `in_range` the int32 must be in the range of the integer type."""
     cdef int64_t low = INT32_MIN, high = INT32_MAX
     cdef cnp.ndarray array
     if type(value) is int and value == 0:
@@ -54,8 +54,8 @@ cdef int type_of(object dst_dtype, cnp.ndarray src) except -1:
 
 
 cdef cnp.ndarray destination(object out, int typenum, cnp.ndarray like, tuple shape=None):
-    """Return `out`, or a new array. The shape is `shape`, by default the shape of `like`. A new array of this shape has
-    the memory order of `like`."""
+    """Return `out`, or a new array. The shape is `shape`, by default the shape of `like`. A new array of the shape of
+    `like` has the memory order of `like`."""
     if shape is None or (<object>like).shape == shape:
         return empty_like(like, typenum) if out is None else elements_output_like(out, "out", typenum, like)
     return empty_of(shape, typenum) if out is None else elements_output(out, "out", typenum, shape)
@@ -141,7 +141,7 @@ cdef class Epilogue:
 
 cdef Epilogue epilogue_of(cnp.ndarray src, object scales, object zero_points, object post_ops, int typenum,
                           str name="post_ops", bint onnx=False):
-    """Return the checked values. If there are no values, `given` is false."""
+    """Return the checked values. `given` is false if there are no scales, zero points and post-ops."""
     cdef Epilogue self = Epilogue.__new__(Epilogue)
     cdef dict values
     self.typenum, self.name, self.onnx = typenum, name, onnx

@@ -33,8 +33,8 @@ cdef int LARGEST_ELEMENT = 4
 cdef tuple BYTES = (cnp.NPY_UINT8, cnp.NPY_INT8)
 # The tensors of `binary`.
 cdef tuple PAIR = ("src0", "src1", "dst")
-# `concat` copies contiguous sources of at most FEW_BYTES without jobs. Jobs would copy this number of bytes on one
-# thread, and making two jobs takes 2 us. But jobs are faster for more than FEW_PIECES pieces with an average of less
+# `concat` copies contiguous sources of at most FEW_BYTES without jobs, because jobs would copy these sources on one
+# thread, and making two jobs takes 2 us. Jobs are faster only for more than FEW_PIECES pieces with an average of less
 # than SHORT_PIECE bytes. NumPy copies sources with gaps, or in another order, 1.2 to 5 times as fast as jobs (Zen 5).
 cdef int64_t FEW_PIECES = 256, SHORT_PIECE = 16, FEW_BYTES = THREAD_BYTES
 # The schemes that round results to integers.
@@ -46,8 +46,8 @@ cdef tuple TYPES = (cnp.NPY_UINT8, cnp.NPY_INT8, cnp.NPY_INT32, cnp.NPY_FLOAT32,
 # ---------------------------------------------------------------------------------------------------- arguments ------
 
 cdef float factor_from(list values, Py_ssize_t i) except? -1:
-    """Return scale number i, which is finite and may be 0. Formatting its name takes longer than the check, so the name
-    is formatted only for an error."""
+    """Return scale number i, which is finite and may be 0. Formatting the name of a scale takes longer than the check,
+    so the function formats the name only for an error."""
     cdef object value = values[i]
     cdef float factor
     if type(value) is float or (type(value) is int and value == 1):
@@ -126,7 +126,7 @@ cdef int check_size(shape, str name) except -1:
     cdef double size = LARGEST_ELEMENT
     for count in shape:
         size *= max(<double>count, 1)
-    # The exact product of Python's integers takes as long as all other work for a small result.
+    # For a small result, the exact product of Python's integers would take as long as all other work.
     if size > 1e15 and prod([count for count in shape if count]) * LARGEST_ELEMENT > maxsize:
         raise ValueError(f"{name} must have a result of less than {maxsize} bytes, got the shape {tuple(shape)}")
     return 0
@@ -189,7 +189,7 @@ def eltwise(src, ops, *, scales=None, zero_points=None, dst_dtype=None, scheme="
         The rounding of integers (see above). "onnx" is the rounding of ONNX's QuantizeLinear.
     out : ndarray of `dst_dtype`, optional
         The array for the result. The array must have the shape of `src`, may have any strides and may overlap `src`. A
-        Sum post-op adds to its old content.
+        Sum post-op adds to the old content of the array.
 
     Returns
     -------
@@ -209,7 +209,7 @@ def eltwise(src, ops, *, scales=None, zero_points=None, dst_dtype=None, scheme="
     Notes
     -----
     This is oneDNN's primitive "eltwise", with scales. Results have the same bits on every CPU and with any number of
-    threads. A function from 8 bits to 8 bits has 256 results. These results are computed once, and then looked up.
+    threads. `eltwise` computes the 256 results of a function from 8 bits to 8 bits once, and then looks them up.
 
     Examples
     --------
@@ -228,7 +228,7 @@ def eltwise(src, ops, *, scales=None, zero_points=None, dst_dtype=None, scheme="
 
 @cython.final
 cdef class PreparedEltwise:
-    """:func:`eltwise` of real numbers with the same `ops` in each call."""
+    """A function that applies :func:`eltwise` with the same `ops` to real numbers in each call."""
 
     cdef tuple ops
     cdef Replay known               # the replay of the last call, or None
@@ -275,7 +275,7 @@ def binary(op, src0, src1, *, scales=None, zero_points=None, post_ops=(), dst_dt
     op : {'add', 'sub', 'mul', 'div', 'min', 'max', 'ge', 'gt', 'le', 'lt', 'eq', 'ne'}
         The operation. A comparison gives 1 if it is true, else 0. A comparison with NaN gives 0, but 'ne' gives 1.
     src0, src1 : array_like of uint8, int8, int32, float32, float16 or bfloat16
-        The tensors, with any strides. Their shapes broadcast against each other as in NumPy. Their dtypes may differ.
+        The tensors, with any strides. Shapes broadcast as in NumPy, and dtypes may differ.
     scales : mapping of str to float, optional
         The scales of "src0", "src1" and "dst": finite and not 0 when rounded to float32, and the scale of "dst" more
         than 2**-128 in magnitude; 1 by default.
@@ -290,7 +290,7 @@ def binary(op, src0, src1, *, scales=None, zero_points=None, post_ops=(), dst_dt
         The rounding of integers (see above). "onnx" is the rounding of ONNX's QuantizeLinear.
     out : ndarray of `dst_dtype`, optional
         The array for the result. The array must have the common shape of the sources, may have any strides and may
-        overlap them. A Sum post-op adds to its old content.
+        overlap the sources. A Sum post-op adds to the old content of the array.
 
     Returns
     -------
@@ -333,7 +333,7 @@ def binary(op, src0, src1, *, scales=None, zero_points=None, post_ops=(), dst_dt
 
 @cython.final
 cdef class PreparedBinary:
-    """:func:`binary` for sources of the types `src_dtypes`. The constructor checks all other arguments."""
+    """Apply :func:`binary` to sources of the types `src_dtypes`. The constructor checks all other arguments."""
 
     cdef int kind, typenum
     cdef float scales[3]            # scales of both sources and of the destination
@@ -441,8 +441,7 @@ def sum(srcs, *, scales=None, zero_points=None, post_ops=(), dst_scale=1, dst_ze
     dst_dtype : dtype, optional
         uint8, int8, int32, float32, float16 or bfloat16; by default the dtype of the first source.
     out : ndarray of `dst_dtype`, optional
-        The array for the result. The array must have the shape of the sources, may have any strides and may overlap
-        them.
+        The array for the result, with the shape of the sources and any strides. It may overlap the sources.
 
     Returns
     -------
@@ -549,7 +548,7 @@ def concat(srcs, axis, *, scales=None, zero_points=None, post_ops=(), dst_scale=
     """Concatenate quantized tensors along a dimension.
 
     Without post-ops, a source that has the dtype, the scale and the zero point of the destination is copied. Each
-    element of any other source becomes ::
+    element of all other sources becomes ::
 
         y = scales[i] * (f32(srcs[i]) - f32(zero_points[i]))
         y = post_ops(y)

@@ -19,7 +19,7 @@ cdef class Replay:
     cdef int count                  # sources, 1 or 2
     cdef Layout sources[2]
     cdef Layout target
-    cdef bint in_order              # the target is in the order of C
+    cdef bint in_order              # the target is in C order
     cdef int types[3]               # NumPy's type numbers of both sources and of the target
     cdef ptrdiff_t offsets[3]       # bytes from an array's address to its first element in the job's order
 
@@ -35,7 +35,7 @@ cdef class ReplayParts:
     cdef Layout *sources
     cdef Layout target
     cdef int type                   # NumPy's type number of the target
-    cdef bint in_order              # the target is in the order of C
+    cdef bint in_order              # the target is in C order
     cdef double size                # bytes read and written
 
     cdef cnp.ndarray run(self, tuple parts)

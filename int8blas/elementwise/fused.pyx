@@ -99,7 +99,7 @@ cdef struct FusedJob:
     i8_bytes_fn bytes_function
     i8_bytes_args bytes
     uint8_t table[256]
-    # If the table is a clamp, bytes are XORed with flip[0] before it and with flip[1] after it.
+    # If the table is a clamp, bytes are XORed with flip[0] before the clamp and with flip[1] after the clamp.
     uint8_t flip[2]
 
 
@@ -237,7 +237,7 @@ cdef inline void store(const FusedJob *job, void *out, const float *y, int64_t n
     zero = <int32_t>job.dst_zero
     args.n, args.x, args.out, args.each, args.stream = n, y, out, 0, 0
     args.parameters[0], args.parameters[1], args.parameters[2] = &job.dst_scale, &zero, &zero
-    # quantize_onnx is indexed by type; integer types are numbered first.
+    # The index of quantize_onnx is a type; integer types have the smallest numbers.
     job.kernels.elementwise.quantize_onnx[job.out.type](&args)
 
 
@@ -296,8 +296,8 @@ cdef void compute_part(const FusedJob *job, const Block *block) noexcept nogil:
 
 
 cdef void compute_floats(const FusedJob *job, const Block *block) noexcept nogil:
-    """Compute the whole chunks of a block, which need no buffer, and then the other elements. If the target shares no
-    memory with operands, the last chunk ends with the block, and computes some elements twice."""
+    """Compute the whole chunks of a block, which need no buffer, and then the remaining elements. If the target shares
+    no memory with operands, the last chunk ends with the block, and computes some elements twice."""
     cdef Block part
     cdef int64_t n = block.runs * block.n, rest = n % I8_CHUNK
     if not job.at_once or rest in (0, n) or (block.runs > 1 and not job.flat):
@@ -478,8 +478,8 @@ cdef bint has_one_run(const FusedJob *job, const Operand *operand) noexcept:
 
 cdef int repeat_runs(Fused self, int64_t block) except -1:
     """Let blocks of `block` elements have several runs, if each operand is contiguous or has one run that all runs of
-    the job read. Repeat such a run in memory. Repeat a single element too, if the kernel needs it for each result.
-    Without sharing, each run takes some 100 ns for a separate block."""
+    the job read. Repeat in memory an operand's only run, or its only element if the kernel needs the element for each
+    result. Without sharing, each run takes some 100 ns for a separate block."""
     cdef FusedJob *job = self.job
     cdef int64_t together = min(block // job.n, job.outer)
     cdef Operand *operand
@@ -509,7 +509,7 @@ cdef inline int64_t block_of(const FusedJob *job) noexcept:
 
 
 cdef void repeat(const FusedJob *job, Operand *operand, char *memory) noexcept:
-    """Repeat the only run or element of an operand in memory, for a whole block, and let the operand read it there."""
+    """Repeat the only run or element of an operand in memory for a block, and let the operand read the copies."""
     cdef int64_t n = job.n if operand.step else 1
     repeat_bytes(memory, operand.first, n * operand.size, block_of(job) // n)
     operand.data = memory
@@ -568,8 +568,8 @@ cdef void find_table(FusedJob *job) noexcept:
 
 
 cdef bint is_clamp(FusedJob *job) noexcept:
-    """Return whether the table only limits bytes to a range, and set how signs are flipped. ReLU and clip are such
-    functions if scales and zero points do not change."""
+    """Return whether the table only limits bytes to a range, and set how signs are flipped. ReLU and clip are limits if
+    scales and zero points do not change."""
     cdef int i, y, low, high
     job.flip[0] = 0x80 if job.links[0].operand.type == I8_TYPE_S8 else 0
     job.flip[1] = 0x80 if job.out.type == I8_TYPE_S8 else 0
@@ -586,9 +586,9 @@ cdef bint set_direct(FusedJob *job) noexcept:
     type, and scales and zero points do not change the bytes of results.
 
     The float steps compute s * (x0 - z0) op s * (x1 - z1), and multiply by 1 / s, or divide by s. The differences are
-    exact and at most 510. The relative errors of six further steps are at most 2**-24 each, so a number differs from
-    an integer by less than 2**-10 before it is rounded. It is rounded to x0 + x1 - z0 - z1 + z, for example, where z is
-    the zero point of the result. This is x0 + x1 if z = z0 + z1. With s > 0, s * (x - z0) increases with x."""
+    exact and at most 510. The relative errors of six further steps are at most 2**-24 each, so a number differs from an
+    integer by less than 2**-10 before it is rounded. With the zero point z of the result, a sum is rounded to x0 + x1 -
+    z0 - z1 + z, which is x0 + x1 if z = z0 + z1. With s > 0, s * (x - z0) increases with x."""
     cdef const Link *x = &job.links[0]
     cdef const Link *y = &job.links[1]
     cdef int kind
@@ -643,7 +643,7 @@ cdef bint set_bytes(FusedJob *job) noexcept:
         job.bytes.scale[i] = -link.scale if i == 1 and kind == I8_SUB else link.scale
         largest[i] = fabs(<double>link.scale) * max(job.bytes.zero[i], 255 - job.bytes.zero[i])
     y = largest[0] * largest[1] if kind == I8_MUL else largest[0] + largest[1]
-    # The first bound, half of 2**31, leaves room for rounding. The second bound keeps y and the operands finite.
+    # The bound 1e38 keeps y and the operands finite. The bound 1 << 30, half of 2**31, leaves room for rounding.
     quotient = y / job.dst_scale if job.onnx else y * job.dst_scale
     if not (max(y, max(largest[0], largest[1])) < 1e38 and fabs(quotient) + fabs(<double>job.dst_zero) < 1 << 30):
         return False
@@ -654,7 +654,7 @@ cdef bint set_bytes(FusedJob *job) noexcept:
 
 
 cdef bint all_whole(const FusedJob *job) noexcept:
-    """Return whether the result and all arrays are one run each, which needs no buffer. Blocks may then be larger."""
+    """Return whether the result and all arrays are one run each, which allows larger blocks without a buffer."""
     cdef int i
     for i in range(job.count):
         if job.links[i].reads and not job.links[i].operand.whole:
@@ -761,7 +761,7 @@ cdef int do_part(const void *shared, int64_t part, int64_t parts) noexcept nogil
 
 
 cdef int run(list fused) except -1:
-    """Run jobs whose targets are not empty and do not overlap. Run them in rounds, because their targets may be
+    """Run jobs whose targets are not empty and do not overlap. Run the jobs in rounds, because their targets may be
     interleaved in memory."""
     cdef Work work
     cdef Fused one = fused[0]

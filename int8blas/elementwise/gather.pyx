@@ -151,7 +151,7 @@ cdef object of_rows(object x, str name, str kinds, str wanted, int64_t rows, cnp
     if type(x) is int or type(x) is float:
         return x
     if type(x) is cnp.ndarray and is_vector(<cnp.ndarray>x, rows, "f" in kinds):
-        # NumPy takes longer than all other work for a few rows.
+        # For a few rows, selecting with NumPy would take longer than all other work.
         values = x
         selected = empty(cnp.PyArray_NDIM(indices), cnp.PyArray_DIMS(indices), cnp.PyArray_TYPE(values))
         for i in range(cnp.PyArray_SIZE(indices)):

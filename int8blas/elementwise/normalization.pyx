@@ -93,7 +93,7 @@ cdef cnp.ndarray negative(cnp.ndarray src):
 
 
 cdef cnp.ndarray last(cnp.ndarray array, int axis):
-    """Return a view with this axis as the last one."""
+    """Return a view with this axis as the last axis."""
     cdef int end = cnp.PyArray_NDIM(array) - 1
     return array if axis == end else cnp.PyArray_SwapAxes(array, axis, end)
 
@@ -153,13 +153,14 @@ def softmax(src, axis=-1, *, scales=None, zero_points=None, post_ops=(), log=Fal
     The difference of integers is exact and then rounded to float32. All other operations are float32, and each is
     rounded once. A division is a product with the rounded reciprocal of the row's sum, or of the scale. The exponential
     has an error of at most 1 unit in the last place, and is 0 for t below -87.3. The sum has 64 partial sums: partial
-    sum j adds elements j, j + 64 and so on, in order. Then the second half of the partial sums is added to the first
-    half, until one sum is left. So the result has the same bits on every CPU, with any number of threads and any
+    sum j adds elements j, j + 64 and so on, in order. The second half of the partial sums is then added to the first
+    half until one sum is left. The result therefore has the same bits on every CPU, with any number of threads and any
     strides.
 
     For rows of n elements, results of at least 2**-126 have a relative error of at most ``(10 + 4 * T + n / 64) *
     2**-24``. Most errors are far smaller. T is the largest ``|t|``, at most 87.3; the exponential multiplies the
-    rounding error of t. A logarithm has an absolute error of at most this bound, plus 2 units in the last place.
+    rounding error of t. A logarithm's absolute error is at most the bound of relative errors plus 2 units in the last
+    place.
 
     With a negative scale the largest real value belongs to the smallest element: ``t = -scales["src"] * (min(src) -
     src)``.
@@ -190,7 +191,7 @@ def softmax(src, axis=-1, *, scales=None, zero_points=None, post_ops=(), log=Fal
     if args.scale < 0:
         array, args.scale = negative(array), -args.scale
     args.log = log
-    # The maximum of int32 must be exact, which f32 is not.
+    # The maximum must be exact, and f32 cannot represent every int32.
     if args.src_type != I8_TYPE_S32:
         across = current_kernels().elementwise.softmax_across
     return run(current_kernels().elementwise.softmax, across, &args, array, along, e, out)
@@ -198,7 +199,7 @@ def softmax(src, axis=-1, *, scales=None, zero_points=None, post_ops=(), log=Fal
 
 cdef cnp.ndarray row_values(object x, str name, int64_t n, float default, bint used):
     """Return n float32 values, or n copies of the default for None. The memory of the values is aligned, and readable
-    up to a whole chunk. Values that are not used are only checked."""
+    up to a whole chunk. If not `used`, the values are only checked."""
     cdef cnp.ndarray array, values
     cdef cnp.npy_intp room = max(n, <int64_t>I8_CHUNK) if used else 0, i
     if x is not None:
@@ -282,11 +283,11 @@ def layer_norm(src, gamma=None, beta=None, *, epsilon=1e-5, scales=None, zero_po
         r = s * 2**k / sqrt((s * 2**k) ** 2 * (sum(d * d) / n) + epsilon)                   in float64
         y = d * float32(r) * gamma + beta
 
-    Sums, and the division by the scale, are computed as in :func:`softmax`. So the result has the same bits on every
-    CPU, with any number of threads and any strides. Without gamma and beta, errors of rows of at most 100 elements are
-    below 8 units in the last place of the row's largest result. Errors grow with the ratio of mean and standard
-    deviation, up to 64, and with n / 64, the length of partial sums. A row with NaN or infinities becomes NaN, which an
-    integer type stores as the zero point. A constant row becomes NaN too if epsilon is 0, because it gives 0 / 0.
+    Sums, and the division by the scale, are computed as in :func:`softmax`. The result therefore has the same bits on
+    every CPU, with any number of threads and any strides. Without gamma and beta, errors of rows of at most 100
+    elements are below 8 units in the last place of the row's largest result. Errors grow with the ratio of mean and
+    standard deviation, up to 64, and with n / 64, the length of partial sums. A row with NaN or infinities becomes NaN,
+    which an integer type stores as the zero point. If epsilon is 0, a constant row also becomes NaN, as 0 / 0.
 
     Examples
     --------
@@ -317,8 +318,8 @@ def layer_norm(src, gamma=None, beta=None, *, epsilon=1e-5, scales=None, zero_po
 
 
 cdef cnp.ndarray near_zero(cnp.ndarray array):
-    """Return int32 values unchanged if float32 can represent all of them. Otherwise subtract the first element from
-    each row with larger values, and return float32. Subtracting a constant does not change the result of
+    """Return int32 values unchanged if float32 can represent all values. For other values, subtract the first element
+    from each row with larger values, and return float32. Subtracting a constant does not change the result of
     normalization."""
     if array.size == 0 or (array.min() >= -EXACT_IN_FLOAT and array.max() <= EXACT_IN_FLOAT):
         return array

@@ -1,4 +1,4 @@
-"""The driver of softmax and layer normalization. It applies a kernel of rows to arrays of any strides.
+"""The driver of softmax and layer normalization. The driver applies a kernel of rows to arrays of any strides.
 
 Rows that are contiguous, aligned and not too short are read and written in place. If the function has a kernel for rows
 that are side by side in memory, these rows are read and written in place too. All other rows are copied to a buffer, a
@@ -174,8 +174,8 @@ cdef int normalize(i8_normalize_fn function, i8_normalize_fn across, i8_normaliz
     by side, or NULL.
 
     `src` and `dst` have equal shapes and are not empty. `src` and `dst` share no memory, or have the same address,
-    equal strides, and types of equal size. In `args` all members except addresses must be set. If `args` has `plus`, it
-    has the strides of `src`, and rows of `src` can be read in place.
+    equal strides, and types of equal size. In `args` all members except addresses must be set. If `args` has `plus`,
+    `plus` has the strides of `src`, and rows of `src` can be read in place.
     """
     cdef NormalizeJob job
     cdef double elements = <double>cnp.PyArray_SIZE(src)

@@ -2,9 +2,9 @@
 
 - Lines, for many contiguous channels. For each line of the result, one kernel call computes all windows that have no
   padding. Each window with padding needs its own call.
-- Patches, for all other channels. The driver copies a part of the source with its padding to a small buffer. There the
-  windows at every position along w are computed, 64 bytes or more at a time. Only the results that the strides select
-  are stored.
+- Patches, for all other channels. The driver copies a part of the source with its padding to a small buffer. In this
+  buffer, a kernel computes the windows at every position along w, 64 bytes or more at a time. Only the results that
+  the strides select are stored.
 - Windows, if a line of the result has one element, or if a patch would not fit the buffer. Windows are computed one by
   one, along contiguous elements.
 
@@ -70,7 +70,7 @@ cdef struct Range:
 
 
 cdef inline Range inside(const Axis *axis, int64_t size, int64_t position) noexcept nogil:
-    """Set the elements of the window for one position of the result."""
+    """Return the elements of the window for one position of the result."""
     cdef Range r
     cdef int64_t start = position * axis.stride - axis.before
     r.skipped = ceil_div(-start, axis.dilation) if start < 0 else 0
@@ -237,7 +237,7 @@ cdef void copy_pixels(char *to, ptrdiff_t to_pixel, ptrdiff_t to_channel, const 
 
 cdef void set_divisors(const PoolJob *job, const Place *p, float *divisors, int64_t depth, int64_t rows, int64_t n,
                        int64_t channels) noexcept nogil:
-    """Set the divisors of a patch: the elements of each window without padding."""
+    """Set the divisors of a patch: the number of elements of each window, without padding."""
     cdef Axis every = job.axes[2]
     cdef int64_t row, i, start = p.w * every.stride
     cdef float count = 1
@@ -565,7 +565,7 @@ cdef struct Tap:
 
 
 cdef cnp.ndarray taps_of(const Axis *axis, int64_t size, int64_t positions):
-    """Return the taps of a window along one dimension, as an array that holds them."""
+    """Return an array with the taps of a window along one dimension."""
     cdef cnp.ndarray result = empty_of((axis.kernel, 3), cnp.NPY_INT64)
     cdef Tap *taps = <Tap *>cnp.PyArray_DATA(result)
     cdef int64_t i, start
@@ -761,7 +761,7 @@ def add_windows(cnp.ndarray parts, tuple windows, tuple sizes):
 
 
 def add_weighted(cnp.ndarray x, int axis, cnp.ndarray index, cnp.ndarray weights):
-    """Return ``sum over t of weights[t, i] * x[index[t, i]]`` along an axis, with t in turn.
+    """Return ``sum over t of weights[t, i] * x[index[t, i]]`` along an axis, in the order of t.
 
     Parameters
     ----------

@@ -62,7 +62,7 @@ cdef object average(cnp.ndarray src, Axis *window, tuple axes, int operation, Ep
 
 
 cdef cnp.ndarray wide_averages(cnp.ndarray src, Axis *window, tuple axes, bint ceil_mode, object zero_point):
-    """Return averages, in int64, over windows whose padding value is out of the range of the source's type."""
+    """Return averages, from int64 sums, of windows whose padding value is out of the range of the source's type."""
     cdef int d, axis
     # Pool with padding that does not count, to check the arguments and to get the shape.
     shape = run(src, window, axes, AVERAGE, cnp.NPY_FLOAT32, None, ceil_mode).shape
@@ -216,7 +216,7 @@ def max_pool(src, kernel, *, strides=None, padding=0, dilation=1, ceil_mode=Fals
     Parameters
     ----------
     src : array_like of uint8 or int8
-        The image, with 1, 2 or 3 spatial dimensions, in the order that `layout` gives. It may have any strides.
+        The image, with 1, 2 or 3 spatial dimensions, in the order that `layout` gives. The image may have any strides.
     kernel : int or sequence of int
         The number of elements of a window, at least 1: one number for all spatial dimensions, or one for each.
     strides : int or sequence of int, optional
@@ -230,8 +230,8 @@ def max_pool(src, kernel, *, strides=None, padding=0, dilation=1, ceil_mode=Fals
     dilation : int or sequence of int, optional
         The step from one element of a window to the next, at least 1.
     ceil_mode : bool, optional
-        Whether to round the number of windows up, as torch does. The last window may then reach beyond the padding, but
-        must begin in the source or in the padding before it. Elements beyond the padding do not count.
+        Whether to round the number of windows up, as torch does. With `ceil_mode` the last window may reach beyond the
+        padding, but must begin in the source or in the padding before it. Elements beyond the padding do not count.
     layout : str, optional
         ``"nwc"``, ``"nhwc"`` or ``"ndhwc"`` (the default, and fast), or ``"ncw"``, ``"nchw"`` or ``"ncdhw"``.
         Names in upper case are accepted.
@@ -247,15 +247,15 @@ def max_pool(src, kernel, *, strides=None, padding=0, dilation=1, ceil_mode=Fals
         The dtype of the result, by default the dtype of `src`. With scales, zero points or post-ops it may be uint8,
         int8, int32, float32, float16 or bfloat16.
     out : ndarray of `dst_dtype`, optional
-        The array for the result. The array may have any strides and may overlap `src`. A Sum post-op adds to its old
-        content.
+        The array for the result. The array may have any strides and may overlap `src`. A Sum post-op adds to the old
+        content of the array.
 
     Returns
     -------
     ndarray of `dst_dtype`
-        ``out`` if it is given. It has the dimensions of `src`. The size of a spatial dimension is ``floor((size +
-        before + after - dilation * (kernel - 1) - 1) / stride) + 1``. With `ceil_mode` it has ``ceil`` in place of
-        ``floor``, and is one less if the last window would begin after the source.
+        ``out`` if it is given. The result has the dimensions of `src`. The size of a spatial dimension is ``floor((size
+        + before + after - dilation * (kernel - 1) - 1) / stride) + 1``. With `ceil_mode` the size has ``ceil`` in place
+        of ``floor``, and is one less if the last window would begin after the source.
 
     Raises
     ------
@@ -321,7 +321,7 @@ def avg_pool(src, kernel, *, strides=None, padding=0, include_padding=False, zer
     Parameters
     ----------
     src : array_like of uint8 or int8
-        The image, with 1, 2 or 3 spatial dimensions, in the order that `layout` gives. It may have any strides.
+        The image, with 1, 2 or 3 spatial dimensions, in the order that `layout` gives. The image may have any strides.
     kernel : int or sequence of int
         The number of elements of a window, at least 1: one number for all spatial dimensions, or one for each.
     strides : int or sequence of int, optional
@@ -329,8 +329,8 @@ def avg_pool(src, kernel, *, strides=None, padding=0, include_padding=False, zer
     padding : int, sequence of int or of pairs of int, or str, optional
         As for :func:`max_pool`, and less than `kernel`.
     include_padding : bool, optional
-        Whether padding counts. If it does, `count` is the size of the window; otherwise `count` is the number of its
-        elements that are not padding.
+        Whether padding counts. If padding counts, `count` is the size of the window. If padding does not count, `count`
+        is the number of elements of the window that are not padding.
     zero_point : int, optional
         The zero point of `src`, in the range of its dtype, by default 0. The zero point is the value of padding that
         counts, and has no effect without `include_padding`. `zero_point` and ``zero_points["src"]`` must not both be
@@ -353,14 +353,14 @@ def avg_pool(src, kernel, *, strides=None, padding=0, include_padding=False, zer
         The dtype of the result: by default the dtype of `src`, or float32 for the quotient without the last rounding.
         With scales, zero points or post-ops it may also be uint8, int8, int32, float16 or bfloat16.
     out : ndarray of `dst_dtype`, optional
-        The array for the result. The array may have any strides and may overlap `src`. A Sum post-op adds to its old
-        content.
+        The array for the result. The array may have any strides and may overlap `src`. A Sum post-op adds to the old
+        content of the array.
 
     Returns
     -------
     ndarray of `dst_dtype`
-        ``out`` if it is given. It has the dimensions of `src`. The size of a spatial dimension is ``floor((size +
-        before + after - kernel) / stride) + 1``, or with `ceil_mode` the size that :func:`max_pool` describes.
+        ``out`` if it is given. The result has the dimensions of `src`. The size of a spatial dimension is ``floor((size
+        + before + after - kernel) / stride) + 1``, or with `ceil_mode` the size that :func:`max_pool` describes.
 
     Raises
     ------
@@ -375,9 +375,9 @@ def avg_pool(src, kernel, *, strides=None, padding=0, include_padding=False, zer
     -----
     This is oneDNN's int8 average pooling, which sums in integers, divides and rounds ("Nuances of int8 Computations").
     Without scales, zero points and post-ops the result has the scale and the zero point of `src`. With
-    ``include_padding=True`` the result has them only if `zero_point` is given. The source is copied with its padding if
-    padding counts and is not 0, or if padding counts and the last window reaches beyond it. Results have the same bits
-    on every CPU and with any number of threads.
+    ``include_padding=True`` the result has this scale and zero point only if `zero_point` is given. The source is
+    copied with its padding if padding counts and is not 0, or if padding counts and the last window reaches beyond the
+    padding. Results have the same bits on every CPU and with any number of threads.
 
     Examples
     --------
@@ -429,7 +429,7 @@ def global_max_pool(src, *, layout=None, scales=None, zero_points=None, post_ops
     Returns
     -------
     ndarray of `dst_dtype`
-        ``out`` if it is given. It has the dimensions of `src`; spatial dimensions have size 1.
+        ``out`` if it is given. The result has the dimensions of `src`; spatial dimensions have size 1.
 
     Raises
     ------
@@ -467,7 +467,7 @@ def global_avg_pool(src, *, layout=None, scales=None, zero_points=None, post_ops
     Returns
     -------
     ndarray of `dst_dtype`
-        ``out`` if it is given. It has the dimensions of `src`; spatial dimensions have size 1.
+        ``out`` if it is given. The result has the dimensions of `src`; spatial dimensions have size 1.
 
     Raises
     ------

@@ -103,8 +103,8 @@ def quantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="float"
     scale : float, or array_like
         The scale, finite and not 0 when rounded to float32: one value, or, with `axis`, an array.
     zero_point : int, or array_like of int, optional
-        The zero point, any int32. It is rounded to float32 before it is added, which is exact up to 2**24. With
-        ``scheme="onnx"`` it must be in the range of `dtype`.
+        The zero point, any int32. The zero point is rounded to float32 before it is added, which is exact up to 2**24.
+        With ``scheme="onnx"`` the zero point must be in the range of `dtype`.
     dtype : dtype, optional
         uint8, int8 or int32.
     axis : int or tuple of int, optional
@@ -134,9 +134,9 @@ def quantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="float"
     Notes
     -----
     This is the quantization of oneDNN's "Primitive Attributes: Quantization", or of ONNX's QuantizeLinear with
-    ``scheme="onnx"``. Results differ by one if a quotient is halfway between two integers and the zero point is odd, or
-    if adding the zero point in float32 gives a number halfway between two integers. The result has the same bits on
-    every CPU and with any number of threads.
+    ``scheme="onnx"``. Results of the two schemes differ by one if a quotient is halfway between two integers and the
+    zero point is odd, or if adding the zero point in float32 gives a number halfway between two integers. The result
+    has the same bits on every CPU and with any number of threads.
 
     Examples
     --------
@@ -229,8 +229,9 @@ def requantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="floa
     x : array_like of int32
         The values, of any shape and with any strides.
     scale : float, or array_like
-        The factor: the scale of `x` divided by the scale of the result. After rounding to float32 it must be finite and
-        not 0; with the schemes "doubling" and "single" it must be positive. It is one value or, with `axis`, an array.
+        The factor: the scale of `x` divided by the scale of the result. After rounding to float32, factors must be
+        finite and not 0, and positive with the schemes "doubling" and "single". The factor is one value or, with
+        `axis`, an array.
     zero_point : int, or array_like of int, optional
         The zero point: any int32 if `scheme` is "float", otherwise in the range of `dtype`.
     dtype : dtype, optional
@@ -272,7 +273,7 @@ def requantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="floa
         y = h / 2**max(-e, 0)               to nearest, ties away from zero
 
     For scales of at least 1, ``x * 2**e`` saturates to int32 *before* it is multiplied by ``m / 2**31``, a number from
-    1/2 to 1. So an int32 result may be as small as 2**30 although the exact product exceeds int32. 8-bit results
+    1/2 to 1. An int32 result may therefore be as small as 2**30 although the exact product exceeds int32. 8-bit results
     saturate correctly.
 
     ``"single"`` rounds the exact product once, ties upwards, and then saturates it::

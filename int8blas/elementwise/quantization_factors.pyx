@@ -45,7 +45,7 @@ def activation_factor(x):
     Returns
     -------
     float
-        The factor. It is 1 if all activations are 0, because any factor quantizes them to 0.
+        The factor, or 1 if all activations are 0, because any factor quantizes zeros to 0.
 
     Raises
     ------

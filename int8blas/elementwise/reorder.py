@@ -1,7 +1,8 @@
 """Conversion between types, scales and memory layouts, for example to quantize weights for the layout of a primitive.
 
-:func:`reorder` first creates a view of the source with axes in logical order (``layouts.to_logical``). Then it converts
-the values (``_convert``), directly into memory of the destination layout, or packs them (``packed_weights``).
+:func:`reorder` first creates a view of the source with axes in logical order (``layouts.to_logical``). Then
+``_convert`` converts the values, directly into memory of the destination layout, or ``packed_weights`` packs the
+values.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def _array(x: Any, name: str) -> Array:
 
 
 def _optional(values: Any, convert: Any, logical: Array, axes: tuple[int, ...], name: str, *more: Any) -> Array | None:
-    """Check scales or zero points, and return one for each selected index, or None."""
+    """Check scales or zero points, and return one value for each selected index, or None."""
     if values is None:
         return None
     return layouts.spread(convert(values, name, *more), logical.shape, axes, name)
@@ -151,9 +152,9 @@ def reorder(
     ``dst = sat(rne(src_scale * (x - src_zero_point) / scale + zero_point))``
 
     The formula is computed for each element, in float32 and in this order. The formula omits scales and zero points
-    that are not given. So `scales` and `zero_points` quantize, `src_scales` and `src_zero_points` dequantize, and all
-    four requantize. Rounding is half to even. NaN becomes the zero point. float32 results are neither rounded nor
-    saturated. Without scales, integers are converted to integers in exact arithmetic.
+    that are not given. `scales` and `zero_points` therefore quantize, `src_scales` and `src_zero_points` dequantize,
+    and all four requantize. Rounding is half to even. NaN becomes the zero point. float32 results are neither rounded
+    nor saturated. Without scales, integers are converted to integers in exact arithmetic.
 
     Parameters
     ----------
@@ -176,7 +177,7 @@ def reorder(
         Scales and zero points of the source. For a float32 source `src_scales` are factors, the reciprocals of scales,
         like "output scales" in oneDNN before version 3.
     mask : int, optional
-        Bit i selects logical dimension i. Each index along it has its own scale and zero point.
+        Bit i selects logical dimension i. Each index along a selected dimension has its own scale and zero point.
     src_mask : int, optional
         The mask of `src_scales` and `src_zero_points`; by default `mask`.
     k_order : str, optional
@@ -331,8 +332,8 @@ def reorder(
 
 
 def _find_axes(src_layout: str, dst_layout: str, ndim: int) -> tuple[int, ...] | None:
-    """Return the axes for ``transpose`` from one layout to another, or None if `reorder` must check the layouts. Calls
-    with a small array would spend half of their time in these checks."""
+    """Return the axes for ``transpose`` from one layout to another, or None if `reorder` must check the layouts. A
+    cache keeps the axes, because calls with a small array would spend half of their time in checks of layouts."""
     try:
         letters = [layouts.logical_order(layouts.check_letters(layout, "")) for layout in (src_layout, dst_layout)]
     except ValueError:

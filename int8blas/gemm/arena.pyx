@@ -1,6 +1,6 @@
-"""The memory of a call of the general path. One allocation has the packed B block, then an Arena for each thread.
+"""The memory of a call of the general path. One allocation holds the packed B block, then an Arena for each thread.
 
-The functions that set the pointers also return the size of the memory, so that sizes and layout cannot differ.
+The functions that set the pointers also return the size of the memory, so that the size always fits the layout.
 """
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
@@ -19,8 +19,8 @@ from int8blas.gemm.problem cimport has_scale_groups, is_generated
 
 
 cdef size_t lay_out_block(const Problem *g, const BlocksPlan *p, PackedBlock *b, char *memory) noexcept nogil:
-    """Set the pointers of a packed B block into `memory`, if the block needs memory. Return the size of the memory. The
-    size is 0 if a packed B has all panels and vectors that the product needs."""
+    """Set the pointers of a packed B block into `memory`, if the block needs memory. Return the bytes that the block
+    takes: 0 if a packed B has all panels and vectors that the product needs."""
     cdef char *start = memory
     cdef size_t columns = p.packed_panels * I8_PANEL
     cdef bint is_plain = g.panels.data is NULL
@@ -38,7 +38,7 @@ cdef size_t lay_out_block(const Problem *g, const BlocksPlan *p, PackedBlock *b,
 
 
 cdef size_t lay_out_rows(const Problem *g, const BlocksPlan *p, RowVectors *rows, char *memory) noexcept nogil:
-    """Set the pointers of the row vectors of an M block. Return the size of their memory."""
+    """Set the pointers of the row vectors of an M block. Return the bytes that the vectors take."""
     cdef char *start = memory
     cdef size_t mc = min(p.mc, g.m), wide = sizeof(int64_t) * mc, short = sizeof(int32_t) * mc
     cdef size_t groups = 0 if not has_scale_groups(g) else g.k // g.epilogue.scale_groups.size
@@ -53,7 +53,7 @@ cdef size_t lay_out_rows(const Problem *g, const BlocksPlan *p, RowVectors *rows
 
 
 cdef size_t lay_out_thread(const Problem *g, const BlocksPlan *p, Arena *arena, char *memory) noexcept nogil:
-    """Set the pointers of one thread's arena. Return the size of its memory."""
+    """Set the pointers of one thread's arena. Return the bytes that the arena takes."""
     cdef char *start = memory
     cdef size_t mc = min(p.mc, g.m), kc = p.kc, groups = groups_of(kc), columns = p.packed_panels * I8_PANEL
     cdef size_t widened = kc if not has_scale_groups(g) else g.epilogue.scale_groups.size

@@ -1,4 +1,4 @@
-# The bits of integers (see bits.pyx).
+# Count the bits of integers (see bits.pyx).
 from libc.stdint cimport int64_t
 cimport int8blas.core.cnumpy as cnp
 
@@ -17,8 +17,8 @@ cdef Bits bits_of(const i8_wide_kernels *kernels, cnp.ndarray x) noexcept
 
 
 cdef inline int integer_code(int typenum, int size) noexcept:
-    """Return the kernels' code of an integer type that NumPy gives a type number and a size."""
-    # NumPy's signed types have odd numbers, and the unsigned types the even numbers after them.
+    """Return the kernels' code of an integer type, from NumPy's type number and the bytes of an element."""
+    # NumPy gives each signed type an odd number, and the unsigned type of equal size the next number.
     cdef int code = typenum % 2 == 0
     while size > 1:
         size >>= 1

@@ -9,7 +9,7 @@ cnp.import_array()
 
 
 cdef int integer_type(cnp.ndarray array) noexcept:
-    """Return the kernels' code of the type of an array of integers or bool, or -1."""
+    """Return the kernels' code of an array's type, or -1 if the type is neither an integer type nor bool."""
     cdef int typenum = cnp.PyArray_TYPE(array)
     if typenum == cnp.NPY_BOOL:
         return I8_INT_U8

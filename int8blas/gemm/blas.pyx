@@ -5,8 +5,8 @@ The four GEMMs differ in the types of A and B. Each GEMM computes, for op(X) = X
     C := sat_s32(rne(alpha * (op(A) - ao) @ (op(B) - bo) + beta * C + co))
 
 The product is exact, ``rne`` rounds half to even, and ``sat_s32`` saturates to int32. If alpha is 1 and beta is 0 or 1,
-the GEMMs compute in integers. Otherwise they compute in double precision, in the order of the formula. The result does
-not depend on the CPU, the number of threads, packing or memory order.
+the GEMMs compute in integers. For all other alpha and beta the GEMMs compute in double precision, in the order of the
+formula. The result does not depend on the CPU, the number of threads, packing or memory order.
 """
 
 from libc.stdint cimport INT32_MAX, INT32_MIN, int32_t, int64_t
@@ -25,7 +25,7 @@ from int8blas.core.words import shown
 
 cnp.import_array()
 
-# Default arguments. Functions compare arguments with these objects by identity, which is fast.
+# Functions compare arguments with these defaults by identity, which is fast.
 cdef object ZERO = 0
 cdef str FIXED = "F"
 cdef str EXACT = "exact"
@@ -70,7 +70,7 @@ cdef cnp.ndarray set_offset(Problem *g, object co, object offsetc):
 
 
 cdef int wrong_pair(str name, object a, object b, int a_type, int b_type) except -1:
-    """Raise TypeError. If another GEMM takes operands with these signs, the error names this GEMM."""
+    """Raise TypeError. The error names the GEMM that takes these operands, if there is one."""
     if b_type == FOUR_BITS and type(b) is not PackedB4:
         raise TypeError(f"b must be a PackedB4, which pack_b(b, bits=4) makes, got {type(b).__name__}")
     cdef str a_sign = sign_of(cnp.PyArray_TYPE(<cnp.ndarray>a), a_type), b_sign = sign_of(type_of_b(b), b_type)
@@ -91,7 +91,7 @@ cdef inline int type_of_b(object b) noexcept:
 
 
 cdef str sign_of(int given, int wanted):
-    """Return the type of an 8-bit operand as the names of GEMMs spell it. For other operands return the wanted type."""
+    """Return an operand's type as the names of GEMMs spell it, or the wanted type if no GEMM takes the operand."""
     return SIGNS[given if given in SIGNS else wanted]
 
 
@@ -191,7 +191,7 @@ def gemm_u8s8s32(alpha, a, b, beta=0.0, c=None, trans_a=False, trans_b=False, ov
     a : array_like of uint8
         A of shape (M, K), or (K, M) with `trans_a`; any strides.
     b : array_like of int8, or PackedB
-        B of shape (K, N), or (N, K) with `trans_b`; any strides. A :class:`PackedB` is faster.
+        B of shape (K, N), or (N, K) with `trans_b`; any strides. A :class:`PackedB` saves the time of packing B.
     beta : float, optional
         The factor of C, finite. If it is 0, C is not read.
     c : ndarray of int32, optional
@@ -231,9 +231,9 @@ def gemm_u8s8s32(alpha, a, b, beta=0.0, c=None, trans_a=False, trans_b=False, ov
     Notes
     -----
     The product is exact for every K: sums that could overflow int32 are kept in int64. If alpha is 1 and beta is 0 or
-    1, the formula is evaluated in integers. Otherwise it is evaluated in double precision, in the order of the formula,
-    without fused multiply-adds. Zero points are subtracted, as in oneDNN; MKL adds them. oneDNN's "Nuances of int8
-    Computations" describes the saturation.
+    1, the formula is evaluated in integers. For all other alpha and beta the formula is evaluated in double precision,
+    in the order of the formula, without fused multiply-adds. The GEMM subtracts zero points, as oneDNN does, whereas
+    MKL adds zero points. The page "Nuances of int8 Computations" of oneDNN describes the saturation.
 
     Examples
     --------
@@ -322,8 +322,8 @@ def gemm_u8s4s32(alpha, a, b, beta=0.0, c=None, trans_a=False, trans_b=False, ov
     """C := sat_s32(rne(alpha * (op(A) - ao) @ (B - bo) + beta * C + co)) for uint8 A and a B of 4 bits.
 
     Parameters, result and errors are as for :func:`gemm_u8s8s32`, but `b` is a :class:`PackedB4` of int4 or
-    uint4; `trans_b` must be False, and `bo` is in the range of 4 bits. No sum of two products can saturate, so
-    `numerics` makes no difference.
+    uint4; `trans_b` must be False, and `bo` must be in the range of B's 4-bit type. No sum of two products can
+    saturate, so `numerics` makes no difference.
 
     Examples
     --------

@@ -2,8 +2,8 @@
 
     C := sat_s32(rne(alpha * (op(A) - ao) @ (op(B) - bo) + beta * C + co))
 
-The product is exact for every K and all values: sums are in int64. uint16 values above 32767 are shifted by -32768,
-with their zero point, so that they fit the multiply-add of int16.
+The product is exact for every K and all values: sums are in int64. A uint16 A with values above 32767 is shifted by
+-32768, with its zero points, so that all values fit the multiply-add of int16.
 """
 
 from libc.stdint cimport int64_t
@@ -46,7 +46,7 @@ cdef cnp.ndarray operand_16(object x, str name, int typenum, object transpose, s
 
 
 cdef cnp.ndarray zeros_of(object value, str name, int typenum, int64_t length, str count):
-    """Return a zero point for each row or column, or None if all are 0."""
+    """Return a zero point for each row or column, or None if all zero points are 0."""
     cdef cnp.ndarray array
     if value is ZERO:
         return None
@@ -150,14 +150,14 @@ def gemm_s16s16s32(alpha, a, b, beta=0.0, c=None, trans_a=False, trans_b=False, 
     a : array_like of int16
         A of shape (M, K), or (K, M) with `trans_a`; any strides.
     b : array_like of int16, or PackedB16
-        B of shape (K, N), or (N, K) with `trans_b`; any strides. A :class:`PackedB16` is faster.
+        B of shape (K, N), or (N, K) with `trans_b`; any strides. A :class:`PackedB16` saves the time of packing B.
     beta, c, trans_a, trans_b, overwrite_c, offsetc, ao, bo, co
         As for :func:`gemm_u8s8s32`.
 
     Returns
     -------
     ndarray of int32
-        As :func:`gemm_u8s8s32` returns it.
+        The result, as from :func:`gemm_u8s8s32`.
 
     Raises
     ------

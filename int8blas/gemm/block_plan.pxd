@@ -12,7 +12,7 @@ cdef struct TileForms:
     bint interleaves            # A is interleaved, and tiles multiply by I8_DOT_INTERLEAVED
     bint keeps_a                # all of A stays packed for a matrix unit, from the first N block on
     bint may_widen              # panels without a no-saturation proof must be widened or split
-    int uncertified             # the multiply-add of these panels if they are not split: I8_DOT2 or I8_DOT4
+    int uncertified             # the multiply-add of panels without a proof that are not split: I8_DOT2 or I8_DOT4
     bint splits                 # split panels are multiplied as a dense part and outliers
     bint scaled_tiles           # a micro-kernel computes all scale groups of a tile in registers
     bint skips                  # products with padding are left out (see spans.pyx)

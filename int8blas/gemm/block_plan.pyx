@@ -20,7 +20,7 @@ from int8blas.gemm.problem cimport (
 
 cdef enum:
     # The minimum number of rows of A, and of panels of a block, for which A is interleaved. 12 rows are two full tiles
-    # of 6 rows, and the tiles of 4 panels share the time of the interleaving. The limits were not measured, because no
+    # of 6 rows, and the tiles of 4 panels share the time of the interleaving. Both limits are unmeasured, because no
     # 64-bit Arm machine was available.
     INTERLEAVED_ROWS = 12
     INTERLEAVED_PANELS = 4
@@ -34,10 +34,10 @@ cdef enum:
     MIDDLE_ROWS = 64
     MATRIX_MIDDLE_ROWS = 256
     # The maximum size of the packed B block of a thread that packs B for its own columns, in bytes, and its maximum
-    # size along K. At most a quarter of the L2 cache is used. The limit along K holds for up to MIDDLE_ROWS rows of A.
-    # 56 x 1024 x 1024 takes 148 us with 32 KiB, and 138 us with 256 KiB or 1 MiB (AVX512-VNNI, Zen 5). A block that is
-    # longer along K has fewer columns. 56 x 1024 x 1024 takes 144 us with K blocks of 128, 137 us with K blocks of 256,
-    # 136 us with K blocks of 512 and 133 us with K blocks of 1024.
+    # size along K. The block takes at most a quarter of the L2 cache. MIDDLE_K limits K blocks for up to MIDDLE_ROWS
+    # rows of A. 56 x 1024 x 1024 takes 148 us with blocks of 32 KiB, and 138 us with blocks of 256 KiB or 1 MiB
+    # (AVX512-VNNI, Zen 5). A block that is longer along K has fewer columns. 56 x 1024 x 1024 takes 144 us with K
+    # blocks of 128, 137 us with K blocks of 256, 136 us with K blocks of 512 and 133 us with K blocks of 1024.
     MIDDLE_BYTES = 1 << 18
     MIDDLE_K = 256
     # The size of a K block if A has a single row of tiles. 6 x 512 x 16384 takes 393 us with K blocks of 1024, 380 us
@@ -47,9 +47,9 @@ cdef enum:
     # From this number of columns on, a matrix unit reuses the A of a tile so often that a single K block may have up to
     # twice the usual size.
     MATRIX_COLUMNS = 128
-    # The maximum number of threads to leave unused if the largest part stays the same. For example, 26 rows of tiles
-    # give 13 threads parts as large as the largest part of 16 threads. Each number of threads that is tried adds a
-    # division of the grid to every plan.
+    # The maximum number of threads to leave unused if the largest part stays the same. For example, the largest part of
+    # 26 rows of tiles is 2 rows with 13 threads and with 16 threads. Every plan divides the grid once more for each
+    # number of threads that it tries.
     FEWER_THREADS = 3
     # If each thread has at least this many rows of tiles, an uneven division of the rows makes the largest part at most
     # 1/8 longer.
@@ -60,35 +60,35 @@ cdef enum:
     PRIVATE_BYTES = 1 << 18
     # Up to this k, tiles of few rows read the panels of a packed B one after the other if B does not fit the L2 cache.
     # Side by side, such short panels would end just after the hardware has begun to prefetch them. 1 x 16384 x 1024
-    # takes 174 us with panels one after the other, and 194 us side by side. 1 x 8192 x 4096 takes 682 us and 587 us
-    # (AVX512-VNNI, Zen 5). Kernels whose full tiles have one panel are an exception: their tile of one row reads three
-    # panels side by side, which is faster.
+    # takes 174 us with panels one after the other, and 194 us side by side. 1 x 8192 x 4096 takes 682 us with panels
+    # one after the other, and 587 us side by side (AVX512-VNNI, Zen 5). Kernels whose full tiles have one panel always
+    # read panels side by side: their tile of one row reads three panels, which is faster.
     SEQUENTIAL_K = 2048
     # A K block may have up to this many times its usual size to hold whole windows of an image. A convolution of 3 x 3
-    # windows and 512 channels, with 7 x 7 pixels, takes 1037 us with 1 and 993 us with 2 (AVX2), or 210 us with 1 and
-    # 197 us with 2 or 4 (AVX512-VNNI, Zen 5).
+    # windows and 512 channels, with 7 x 7 pixels, takes 1037 us with a limit of 1 and 993 us with a limit of 2 (AVX2),
+    # or 210 us with 1 and 197 us with 2 or 4 (AVX512-VNNI, Zen 5).
     IMAGE_BLOCKS = 2
 
 
 cdef int64_t block_k(const Problem *g) noexcept nogil:
-    """Return the largest k of a block with which the panels of a tile take at most a quarter of the L2 cache."""
+    """Return the largest size of a K block for which the panels of a tile take at most a quarter of the L2 cache."""
     return min(g.kernels.tuning.kc, round_down(g.machine.l2 // 4 // (g.kernels.gemm.np * I8_PANEL), I8_GROUP))
 
 
 cdef int64_t block_panels(const Problem *g) noexcept nogil:
     """Return the number of panels of an N block if K has several blocks. The L2 cache must hold the sums of the block.
-    The kernel table has the number for an L2 cache of 1 MiB. A smaller cache gives a proportionally smaller number."""
+    The kernel table has the number for an L2 cache of 1 MiB. A smaller cache gets proportionally fewer panels."""
     return max(<int64_t>1, min(g.kernels.tuning.nc, g.kernels.tuning.nc * g.machine.l2 >> 20))
 
 
 cdef int64_t matrix_a_limit(const Problem *g) noexcept nogil:
-    """Return the bytes of an A block for a matrix unit: at most 1/16 of the L2 cache, because B takes most of it."""
+    """Return the bytes of an A block for a matrix unit: at most 1/16 of the L2 cache. B takes most of the cache."""
     return min(g.kernels.matrix.a_bytes, g.machine.l2 // 16)
 
 
 cdef int64_t matrix_b_limit(const Problem *g) noexcept nogil:
-    """Return the bytes of B for a matrix unit: at most a quarter of the L2 cache. The sums and the next block need the
-    rest."""
+    """Return the bytes of B for a matrix unit: at most a quarter of the L2 cache, which also holds the sums and the
+    next block."""
     return min(g.kernels.matrix.b_bytes, g.machine.l2 // 4)
 
 
@@ -108,7 +108,7 @@ cdef int64_t middle_rows(const Problem *g, const BlocksPlan *p) noexcept nogil:
 
 
 cdef void set_blocks(BlocksPlan *p, int64_t kc, bint is_four_bits) noexcept nogil:
-    """Divide K into blocks of equal size, whole groups or steps, of at most `kc` k each."""
+    """Divide K into blocks of equal size: whole groups or steps, at most `kc` k in a block."""
     cdef int64_t step = STEP_K if is_four_bits else I8_GROUP
     p.kc = even_size(4 * p.groups, kc, step if p.matrix is NULL else I8_MATRIX_K)
     p.k_blocks = max(1, ceil_div(4 * p.groups, p.kc))
@@ -126,7 +126,7 @@ cdef bint has_padding(const i8_image *m) noexcept nogil:
 
 
 cdef bint may_interleave(const Problem *g, const BlocksPlan *p) noexcept nogil:
-    """Return whether tiles multiply an interleaved A faster. `choose_interleaving` also checks the size of blocks."""
+    """Return whether an interleaved A makes tiles faster. `choose_interleaving` also checks the size of blocks."""
     return (
         g.kernels.gemm.tiles[I8_DOT_INTERLEAVED] is not NULL and not g.saturating and not has_scale_groups(g)
         and g.m >= INTERLEAVED_ROWS and p.panels >= INTERLEAVED_PANELS
@@ -134,8 +134,9 @@ cdef bint may_interleave(const Problem *g, const BlocksPlan *p) noexcept nogil:
 
 
 cdef void plan_image(const Problem *g, BlocksPlan *p) noexcept nogil:
-    """Decide whether tiles skip products with padding, which are 0. Other kinds of tiles may be faster. For tiles that
-    skip products, choose a height that divides lines of the output evenly, and larger K blocks."""
+    """Decide whether tiles skip products with padding, which are 0. A matrix unit, split panels and an interleaved A
+    exclude skipping, because they may save more time. For tiles that skip products, choose a height that divides lines
+    of the output evenly, and larger K blocks."""
     cdef const i8_image *m = g.source.image
     cdef int64_t tiles = ceil_div(m.out[2], g.kernels.gemm.mr), rows = ceil_div(m.out[2], tiles)
     p.forms.skips = (
@@ -180,7 +181,7 @@ cdef void split_threads(const Problem *g, BlocksPlan *p) noexcept nogil:
         if largest_part(&narrower, p.grid_np - 1, panels) < largest_part(&p.common.grid, p.grid_np, panels):
             p.common.grid = narrower
             p.grid_np -= 1
-    # In parts of one tile's width, threads would write to the same cache lines of C at the same time. Divide only rows.
+    # If parts had the width of one tile, threads would write to the same cache lines of C. Divide only rows.
     meets = (
         p.common.grid.column_parts > 1 and ceil_div(panels, p.common.grid.column_parts) <= p.np
         and rows >= MANY_TILES * threads
@@ -217,7 +218,7 @@ cdef void set_forms(const Problem *g, BlocksPlan *p) noexcept nogil:
 
 
 cdef int64_t longest_block(const Problem *g, const BlocksPlan *p) noexcept nogil:
-    """Return the largest k of a block."""
+    """Return the largest size of a K block."""
     cdef int64_t kc = block_k(g) if p.matrix is NULL else p.matrix.kc
     # For a matrix unit, one block of up to 1.5 times the usual size takes less time than storing and reloading sums
     # between two blocks. A block of twice the usual size also takes less time if the unit stores C, B is in the L2
@@ -300,8 +301,8 @@ cdef void set_block_sizes(const Problem *g, BlocksPlan *p) noexcept nogil:
     if p.common.private_columns:
         p.nc = round_up(p.packed_panels, p.grid_np)
     elif p.k_blocks > 1:
-        # A matrix unit's B shares the L2 cache with the sums and with the next block's B. But a dynamic source that is
-        # not kept is quantized again for each N block, so its N blocks stay large.
+        # A matrix unit's B shares the L2 cache with the sums and with the next block's B. A dynamic source that is not
+        # kept is quantized again for each N block, so N blocks stay large for this source.
         nc = block_panels(g) if p.matrix is NULL else matrix_b_limit(g) // (p.matrix.kc * I8_PANEL)
         halves = g.source.image is not NULL or (p.matrix is not NULL and (fits or g.source.dynamic is NULL))
         p.nc = min(p.nc, nc // 2 if halves else nc)
@@ -315,7 +316,7 @@ cdef void set_block_sizes(const Problem *g, BlocksPlan *p) noexcept nogil:
 
 
 cdef void choose_interleaving(const Problem *g, BlocksPlan *p) noexcept nogil:
-    """Decide whether A is interleaved. Tiles then do not read A in place."""
+    """Decide whether A is interleaved. Tiles cannot read an interleaved A in place."""
     p.forms.interleaves = may_interleave(g, p) and p.nc >= INTERLEAVED_PANELS and p.kc <= I8_INTERLEAVED_K
     p.forms.direct_a = p.forms.direct_a and not p.forms.interleaves
 

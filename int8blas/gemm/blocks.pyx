@@ -17,7 +17,7 @@ The loops have the names of BLIS: jc over N, ic over M, pc over K, jr and ir ove
 in BLIS, the loop over K is inside the loops over M and N, so the sums of one block of C stay in the L2 cache between
 two K blocks. In the order of BLIS the sums of all of C would go to memory.
 
-Nothing here depends on the instruction set: tile sizes, block sizes and functions come from the kernel table.
+Nothing in this module depends on the instruction set: tile sizes, block sizes and functions come from the kernel table.
 """
 
 from libc.stdint cimport int64_t
@@ -167,7 +167,7 @@ cdef bint takes_blocks(const Problem *g, const Plan *p) noexcept nogil:
 
 
 cdef int run_blocks(const Problem *g, const Plan *plan) noexcept nogil:
-    """Compute the product: for each packed B block, pack it and multiply it. Return 0, or -1 without memory."""
+    """Compute the product: for each packed B block, pack it and multiply it. Return 0, or -1 if there is no memory."""
     cdef const BlocksPlan *p = <const BlocksPlan *>plan
     cdef BlockJob job
     cdef PackedBlock *b = &job.b

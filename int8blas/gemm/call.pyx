@@ -19,7 +19,7 @@ from int8blas.gemm.problem cimport LOWER, WHOLE
 
 cnp.import_array()
 
-# A default argument. Functions compare arguments with this object by identity, which is fast.
+# Functions compare arguments with this default by identity, which is fast.
 cdef object ZERO = 0
 
 
@@ -77,8 +77,8 @@ cdef cnp.ndarray set_bo(Problem *g, object value, str count):
 
 cdef cnp.ndarray add_zero_point(object value, str name, int64_t low, int64_t high, Py_ssize_t length, str count,
                                 int64_t *scalar, const int64_t **vector):
-    """Add a zero point from `low` to `high` to the shift of its operand in `scalar`, or set a vector of zero
-    points."""
+    """Check that zero points are in [low, high]. Add one zero point to the shift in `scalar`, or set `vector` to an
+    array of shifted zero points."""
     cdef cnp.ndarray array
     cdef int64_t shift = scalar[0], given
     cdef int64_t *values
@@ -136,12 +136,12 @@ cdef int run_problem(Problem *g, str name) except -1:
 
 
 cdef int no_memory(str name) except -1:
-    """Raise the error of check_memory."""
+    """Raise MemoryError for `check_memory`."""
     raise MemoryError(f"{name}: no memory for the workspace")
 
 
 cdef int warn_saturated(str name) except -1:
-    """Warn that elements saturated. Call this function when the result is complete, because a filter may turn the
+    """Warn that elements saturated. Call this function after the result is complete, because a filter may turn the
     warning into an error."""
     warn(f"{name}: elements of the result beyond int32 were saturated; int8blas.matmul with dtype=np.int64 has them "
          "all")

@@ -19,8 +19,8 @@ from int8blas.gemm.matmul import matmul, stacked
 
 _Axes = tuple[int, ...]
 _Arrangement = tuple[_Axes | None, _Axes | None]  # the order of axes, then the shape; None: no change
-# The arrangements of both operands, of the product (whose shape changes before its axes), the shape of the contraction,
-# and the axes of an operand of `stacked`, or None for `matmul`.
+# The arrangements of both operands; the shape and then the order of axes that the product gets; the shape of the
+# contraction; and the argument `axes` of `stacked`, or None for `matmul`.
 _Plan = tuple[_Arrangement, _Arrangement, tuple[_Axes | None, _Axes | None], _Axes, int | None]
 
 # The maximum number of arrangements in the cache.
@@ -29,7 +29,7 @@ MOST_DIMENSIONS = 64  # of an array of NumPy
 
 
 def dot(a: Any, b: Any, out: Any = None, *, dtype: Any = None, overflow: Any = "saturate", mod: Any = None) -> Any:
-    """Return the exact sum of products over the last axis of `a` and the second-to-last of `b`, as :func:`numpy.dot`.
+    """Return the exact sum of products over the last axis of `a` and the second-to-last of `b`, like :func:`numpy.dot`.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def dot(a: Any, b: Any, out: Any = None, *, dtype: Any = None, overflow: Any = "
 
 
 def inner(a: Any, b: Any, *, dtype: Any = None, overflow: Any = "saturate", mod: Any = None) -> Any:
-    """Return the exact sum of products over the last axes of both operands, as :func:`numpy.inner`.
+    """Return the exact sum of products over the last axes of both operands, like :func:`numpy.inner`.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def inner(a: Any, b: Any, *, dtype: Any = None, overflow: Any = "saturate", mod:
 
 
 def vecdot(a: Any, b: Any, *, axis: int = -1, dtype: Any = None, overflow: Any = "saturate", mod: Any = None) -> Any:
-    """Return the exact dot products of the vectors along an axis, as :func:`numpy.vecdot`.
+    """Return the exact dot products of the vectors along an axis, like :func:`numpy.vecdot`.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def _listed(axes: Any) -> Any:
 
 
 def tensordot(a: Any, b: Any, axes: Any = 2, *, dtype: Any = None, overflow: Any = "saturate", mod: Any = None) -> Any:
-    """Return the exact sum of products over pairs of axes, as :func:`numpy.tensordot`.
+    """Return the exact sum of products over pairs of axes, like :func:`numpy.tensordot`.
 
     Parameters
     ----------
@@ -196,14 +196,15 @@ def tensordot(a: Any, b: Any, axes: Any = 2, *, dtype: Any = None, overflow: Any
 def einsum(
     subscripts: str, a: Any, b: Any, *, out: Any = None, dtype: Any = None, overflow: Any = "saturate", mod: Any = None
 ) -> Any:
-    """Return the exact sum of products that Einstein's notation gives, as :func:`numpy.einsum` of two operands.
+    """Return the exact sum of products that Einstein's notation gives, like :func:`numpy.einsum` of two operands.
 
     Parameters
     ----------
     subscripts : str
         A letter for each axis of both operands, such as ``"bij,jk->bik"``. Without ``->`` the result has the letters
         that occur once, in alphabetical order. A letter has one size; ``...`` stands for broadcast axes. A letter that
-        occurs twice in one operand takes its diagonal. A letter that the result lacks must occur in both operands.
+        occurs twice in one operand selects the operand's diagonal. A letter that the result lacks must occur in both
+        operands.
     a, b : array_like of integers or bool
         Arrays of any dimensions.
     out, dtype, overflow, mod
@@ -249,8 +250,7 @@ def _axis(axis: Any, argument: str, ndim: int, name: str) -> int:
 
 
 def _find_plan_of_einsum(subscripts: str, x_shape: _Axes, y_shape: _Axes) -> tuple[_Axes | None, _Axes | None, _Plan]:
-    """Return a number for each axis of both operands, equal for the axes of a diagonal, or None if an operand has no
-    diagonals. Also return the plan."""
+    """Return the axis numbers of both operands, as `_diagonal` returns them, and the plan."""
     first, second, result = _terms(subscripts, len(x_shape), len(y_shape))
     (x_labels, x_sizes), (y_labels, y_sizes) = _diagonal(x_shape, first, "a"), _diagonal(y_shape, second, "b")
     first, second = list(x_sizes), list(y_sizes)
@@ -318,7 +318,7 @@ def _terms(subscripts: str, *dims: int) -> list[list[str]]:
 
 
 def _labels(text: str, hidden: int) -> list[str]:
-    """Return the labels of a term whose ``...`` stands for `hidden` axes, numbered from the right, beginning at 1."""
+    """Return the labels of a term: its letters, and the numbers from `hidden` down to 1 for ``...``."""
     before, _, after = text.partition("...")
     return [*before, *(str(i) for i in range(hidden, 0, -1)), *after]
 
@@ -345,7 +345,7 @@ def _contract(
     overflow: Any,
     mod: Any,
 ) -> Any:
-    """Return the contraction of a plan."""
+    """Carry out a plan, and return the contraction."""
     left, right, (shape, axes), whole, stack = plan
     if out is not None:
         target, dtype = output_for(out, dtype, whole)
@@ -420,7 +420,7 @@ def _find_stack(
     shapes: tuple[_Axes, _Axes], axes: tuple[_Axes, _Axes], summed: tuple[_Axes, _Axes], order: _Axes | None
 ) -> _Plan:
     """Return the plan of a stack of products of vectors or elements. With `order`, axis i of both tuples of axes is one
-    axis of the result, and one operand may lack the last axes; without it, the axes of the operands broadcast."""
+    axis of the result, and one operand may lack the last axes. Without `order`, the axes of the operands broadcast."""
     changes, sizes = [], []
     for shape, own, k in zip(shapes, axes, summed, strict=True):
         places = range(len(own)) if order is None else order

@@ -11,19 +11,19 @@ cdef extern from "gemm/copy_vectors.h" nogil:
                          const uint8_t *end)
 
 cdef enum:
-    # The minimum number of bytes of a matrix, and of a vector, that is copied. Reading a smaller operand byte by byte
-    # takes less time than a copy. On Zen 5 (AVX512-VNNI), a product with a strided A of 8 x 16 takes 0.35 us with a
-    # copy and 0.26 us without. The times are 0.46 us and 0.45 us for 16 x 32, 0.85 us and 1.09 us for 64 x 32. A dot
-    # product of a strided vector takes 0.33 us with a copy and 0.25 us without for 32 bytes, 0.42 us and 0.53 us for
-    # 512 bytes.
+    # The minimum bytes of a matrix, and of a vector, for a copy. Reading a smaller operand byte by byte takes less
+    # time. With and without a copy of a strided A, products take 0.35 us and 0.26 us for an A of 8 x 16, 0.46 us and
+    # 0.45 us for 16 x 32, 0.85 us and 1.09 us for 64 x 32. With and without a copy of a strided vector, dot products
+    # take 0.33 us and 0.25 us for 32 bytes, 0.42 us and 0.53 us for 512 bytes (AVX512-VNNI, Zen 5).
     COPIED_OPERAND = 512
     COPIED_VECTOR = 64
-    # Limits for spreading the few vectors of the other operand. SPREAD_WORK is the maximum number of multiply-adds for
-    # each byte of a scattered operand: the distance of its bytes times the number of the few vectors. SPREAD_VECTORS is
-    # the minimum number of vectors of the scattered operand for each of the few vectors. On
-    # Zen 5 (AVX512-VNNI), if A has every fourth column of a matrix of 1000 x 400, 8 columns of C (32 multiply-adds)
-    # take 7.9 us spread and 11.8 us copied; 32 columns (128 multiply-adds) take 26 us and 17 us. 64 rows and 16 columns
-    # (4 vectors) take 2.5 us spread and 1.7 us copied; 32 rows and 4 columns (8 vectors) take 0.87 us and 0.74 us.
+    # If one operand is scattered and the other has few vectors, these vectors may be spread. SPREAD_WORK is the maximum
+    # number of multiply-adds for each byte of the scattered operand: the distance between its bytes times the number of
+    # spread vectors. SPREAD_VECTORS is the minimum number of scattered vectors for each spread vector. On Zen 5
+    # (AVX512-VNNI), if A has every fourth column of a matrix of 1000 x 400, 8 columns of C (32 multiply-adds) take 7.9
+    # us spread and 11.8 us copied; 32 columns (128 multiply-adds) take 26 us spread and 17 us copied. 64 rows and 16
+    # columns (4 vectors) take 2.5 us spread and 1.7 us copied; 32 rows and 4 columns (8 vectors) take 0.87 us spread
+    # and 0.74 us copied.
     SPREAD_WORK = 64
     SPREAD_VECTORS = 16
     # The maximum number of multiply-adds for each element of B, if the product includes columns that B skips in memory.
@@ -45,7 +45,7 @@ cdef inline bint is_scattered(const Operand *x, int64_t rows, int64_t columns) n
 
 
 cdef inline bint can_spread(const Problem *g) noexcept nogil:
-    """Return whether a problem may get additional k, for which one operand equals its zero point."""
+    """Return whether a call may add values of k for which one operand equals its zero point."""
     return (
         g.panels.data is NULL and g.four_bits.data is NULL and not g.saturating and not is_generated(g)
         and g.c.half == WHOLE and g.epilogue.kind != I8_DISTANCES and not g.known.large_zeros

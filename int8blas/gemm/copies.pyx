@@ -4,8 +4,8 @@ Paths read contiguous operands in vectors, and other operands byte by byte. Copy
 reading it byte by byte, because the copy reads 16 bytes at a time and selects the bytes of the operand
 (csrc/gemm/copy_vectors.h).
 
-If the other operand has few vectors, spreading these vectors is faster: A[:, ::2] @ v equals A @ w, where w has the
-elements of v two bytes apart, and v's zero point between them. Likewise, v @ B[:, ::2] is every other column of v @ B.
+If the other operand has few vectors, spreading them is faster than a copy: A[:, ::2] @ v equals A @ w, where w has the
+elements of v two bytes apart, and v's zero point between them. Likewise, v @ B[:, ::2] is every second column of v @ B.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -60,8 +60,8 @@ cdef inline int64_t with_gaps(int64_t count, ptrdiff_t step) noexcept nogil:
 
 cdef int64_t spread_operand(Operand *x, ptrdiff_t *x_step, Operand *y, ptrdiff_t *y_step, ptrdiff_t *y_vector,
                             int64_t few, int64_t k, char *memory) noexcept nogil:
-    """Replace the vectors of y by copies that are spread like x, and let x include the bytes between its k. Fill the
-    copies of the first `few` vectors. Return the new K.
+    """Replace the vectors of y by copies that are spread like x, and let x include the bytes between its elements along
+    k. Fill the copies of the first `few` vectors. Return the new K.
 
     The bytes of x and y are `x_step` and `y_step` apart along k, and the vectors of y begin `y_vector` apart.
     """
@@ -88,7 +88,7 @@ cdef int64_t spread_operand(Operand *x, ptrdiff_t *x_step, Operand *y, ptrdiff_t
 
 
 cdef bint shares_copy(const Problem *g) noexcept nogil:
-    """Return whether A is copied and B is A.T, so that the copy of A serves both."""
+    """Return whether A is copied and B is A.T, so that the copy of A serves both operands."""
     return (
         copies_a(g) and copies_b(g) and g.m == g.n
         and g.a.data == g.b.data and g.a.row == g.b.column and g.a.column == g.b.row)
@@ -137,7 +137,7 @@ cdef void copy_operands(Problem *own, const Problem *g, uint8_t *memory) noexcep
 
 
 cdef void keep_columns(const Problem *g, const Problem *own) noexcept nogil:
-    """Copy the columns of C from the product `own`, which also has columns that C does not have."""
+    """Copy the columns of C from the wider product `own`."""
     cdef ptrdiff_t step = g.b.column
     cdef int64_t i, j
     cdef const int32_t *row

@@ -7,7 +7,7 @@ bytes of A left of its lower bytes, and B' = [lower(B); upper(B)] has the lower 
     A @ B = low + 2**8 * middle + 2**16 * high + 128 * rows(A) + 128 * columns(B) - 128**2 * K
 
 The last terms are the offsets of 128 times the sums of rows of A and of columns of B. With VNNI or a matrix unit, four
-multiply-adds of bytes take less time than one of 16 bits whose sums may exceed 32 bits.
+multiply-adds of bytes take less time than one multiply-add of 16 bits whose sums may exceed 32 bits.
 """
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t
@@ -36,8 +36,8 @@ cdef enum:
 
 
 cdef bint uses_digits(const WideProduct *w) noexcept:
-    """Return whether products of bytes take less time. The kernels need an instruction that multiplies groups of four
-    bytes. The portable kernels, and kernels that widen bytes, have no such instruction."""
+    """Return whether products of bytes take less time than products of 16 bits. The kernels need an instruction that
+    multiplies groups of four bytes, which the portable kernels and kernels that widen bytes lack."""
     cdef const i8_kernels *kernels = current_kernels()
     return (
         w.kind == I8_WIDE_S16_FULL and w.stack.count == 1 and min(w.m, w.n, w.k) >= LEAST_SIZE and w.k <= MOST_K

@@ -1,13 +1,13 @@
 """The GEMM driver: ``gemm`` makes a plan, and carries it out.
 
-``gemm`` makes the plan in the two steps of ``plan.resolve``. Between them it sends the smallest problems to the path
-tiny without a plan, which saves 5 % of their time. After them it limits the plan to the threads that the system can
-create; ``explain`` does not, because trying would create threads.
+``gemm`` makes the plan in the two steps of ``plan.resolve``. Between the steps ``gemm`` sends the smallest problems to
+the path `tiny` without a plan, which saves 5 % of their time. After both steps ``gemm`` limits the plan to the threads
+that the system can create. ``explain`` does not limit the plan, because a trial would create threads.
 
-The path of a plan runs most plans. In two kinds of plans each thread computes a smaller problem instead. The driver
-plans the smaller problem again, because its size decides path and blocks. In the first kind the smaller problem has a
-part of K, because C has too few tiles for the threads, or sums could exceed s32. The driver adds the sums of the parts
-in s64. In the second kind the smaller problem has some rows or columns of C, and each thread packs its own B.
+The path of a plan computes most products as a whole. In two kinds of plans each thread computes a smaller problem. The
+driver plans the smaller problem again, because its size decides path and blocks. In the first kind the smaller problem
+has a part of K, because C has too few tiles for the threads, or sums could exceed s32. The driver adds the sums of the
+parts in s64. In the second kind the smaller problem has some rows or columns of C, and each thread packs its own B.
 
 The way of an operand from a public function to the micro-kernel:
 
@@ -89,7 +89,7 @@ cdef void set_segment(Problem *part, const Problem *g, const Plan *p, int64_t se
 
 
 cdef inline int64_t first_column(const Problem *g, int64_t row) noexcept nogil:
-    """Return the first column of a row of C (after 0 in an upper triangle)."""
+    """Return the first computed column of a row of C."""
     return row if g.c.half == UPPER else 0
 
 
@@ -99,7 +99,8 @@ cdef inline int64_t end_column(const Problem *g, int64_t row) noexcept nogil:
 
 
 cdef int compute_part_of_k(const void *job, int64_t part, int64_t _parts) noexcept nogil:
-    """Add the products of one part of K, segment by segment, to its totals. Return 0, or -1 if there is no memory."""
+    """Sum the products of one part of K, segment by segment, in the part's totals. Return 0, or -1 if there is no
+    memory."""
     cdef const PartsOfK *j = <const PartsOfK *>job
     cdef const Problem *g = j.g
     cdef const Plan *p = j.p
@@ -195,8 +196,8 @@ cdef int multiply_copies(const Problem *g, int *threads) noexcept nogil:
 
 
 cdef int gemm(const Problem *g, int *threads=NULL) noexcept nogil:
-    """Compute C := sat(rne(alpha * (A - ao) @ (B - bo) + beta * C + co)), or another epilogue. Store the number of
-    threads that took part to `threads` if it is given. Return 0, or -1 if there is no memory."""
+    """Compute C := sat(rne(alpha * (A - ao) @ (B - bo) + beta * C + co)), or another epilogue. Set `threads`, unless it
+    is NULL, to the number of threads that took part. Return 0, or -1 if there is no memory."""
     cdef Resolved r
     cdef const Plan *p = &r.plan.common
     cdef Planned job

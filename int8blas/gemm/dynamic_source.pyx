@@ -5,9 +5,9 @@ The scale and the zero point follow from the range of a row, or of all of A. The
     symmetric, to s8    scale = max(|low|, |high|) / 127            zero = 0
     else, to u8         scale = high / 255 - low / 255              zero = min(rne(-low * (1 / scale)), 255)
 
-All operations are in f32. A scale is at least the smallest normal f32, so that its reciprocal is finite. Then x becomes
-sat(rne(x * (1 / scale) + zero)). If a range contains infinities or NaN, its scale is NaN, its zero point is 0, and all
-of its values become 0 in A'. The results are then NaN.
+All operations are in f32. A scale is at least the smallest normal f32, so that its reciprocal is finite. An element x
+becomes sat(rne(x * (1 / scale) + zero)). If a range contains infinities or NaN, its scale is NaN, its zero point is 0,
+and all of its values become 0 in A'. The results are then NaN.
 """
 
 from libc.float cimport FLT_MAX, FLT_MIN
@@ -66,8 +66,8 @@ cdef void source_parameters(const Problem *g, int64_t row, int64_t rows, float *
 
 cdef void quantize_rows(const Problem *g, uint8_t *dst, ptrdiff_t dst_row, int64_t row, int64_t rows, int64_t k0,
                         int64_t k, const float *scales, const int64_t *zeros) noexcept nogil:
-    """Quantize a part of A: `rows` rows from row `row` on, and `k` columns from column `k0` on. Write the part to rows
-    of A' that are `dst_row` bytes apart. Pad each row with zeros to a multiple of 4 bytes."""
+    """Quantize `rows` rows of A from row `row` on, in `k` columns from column `k0` on. Write the bytes to rows of A'
+    that are `dst_row` bytes apart. Pad each row with zeros to a multiple of 4 bytes."""
     cdef const DynamicSource *s = g.source.dynamic
     cdef const char *src = <const char *>g.a.data + row * g.a.row + k0 * g.a.column
     cdef int64_t i, j

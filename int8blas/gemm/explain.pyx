@@ -60,9 +60,8 @@ def explain(a, b, *, trans_a=False, trans_b=False, numerics="exact"):
     a : array_like of integers
         A, as in :func:`gemm_u8s8s32`, or of any integer dtype, as in :func:`matmul`.
     b : array_like of integers, PackedB, PackedB4, PackedB16, Convolution or Deconvolution
-        B, or a layer. With a layer, `a` is the source of the layer. The explanation is then for the product of one
-        group of channels (in a deconvolution, for the first phase). The layer must have been created with all scales
-        and zero points.
+        B, or a layer. With a layer, `a` is the source of the layer, and the explanation is for the product of one group
+        of channels (in a deconvolution, for the first phase). The layer must have all scales and zero points.
     trans_a, trans_b : bool or int, optional
         Whether A and B are transposed.
     numerics : {'exact', 'saturating'}, optional
@@ -71,7 +70,7 @@ def explain(a, b, *, trans_a=False, trans_b=False, numerics="exact"):
     Returns
     -------
     Explanation, or WideExplanation if the values of an operand do not fit 8 bits
-        The decisions as attributes; its ``str`` describes them in words.
+        An object with the decisions as attributes, and with a text for ``str``.
 
     Examples
     --------
@@ -122,7 +121,7 @@ def explain(a, b, *, trans_a=False, trans_b=False, numerics="exact"):
 
 
 cdef tuple narrowed(cnp.ndarray x, object y):
-    """Return both operands as bytes. If they do not fit bytes, or B is a PackedB16, return None and B."""
+    """Return both operands as bytes. If an operand does not fit bytes, or B is a PackedB16, return None and B."""
     if type(y) is PackedB16:
         return None, y
     bytes_ = as_bytes(x)
@@ -197,7 +196,7 @@ def plan_of(m, n, k, isa, machine, packed=False, b_columns=False, tile=None):
         kernels.gemm, g.kernels = &tiles, &kernels
     g.machine = &other
     g.m, g.n, g.k, g.threads = m, n, k, machine["cores"]
-    # Nothing reads from these addresses.
+    # The addresses of A and B only have to be aligned, because nothing reads from them.
     g.a.data = g.b.data = <const uint8_t *>ALIGNMENT
     g.a.row, g.a.column = k, 1
     g.b.row, g.b.column = (1, k) if b_columns else (n, 1)
@@ -246,7 +245,7 @@ cdef object count_choices(const Problem *g, const BlocksPlan *p):
     x.g, x.p = g, p
     x.at.panels, x.b.panels, x.b.k = p.panels, p.panels, g.k
     x.b.pair_sums, x.b.certified = <uint16_t *>g.panels.pair_sums, g.panels.certified
-    # The loop nest computes column sums of a plain B if it needs them.
+    # The loop nest computes column sums of a plain B if the product needs column sums.
     x.b.col_sums = <int64_t *>g.panels.col_sums if g.panels.data is not NULL else <int64_t *>ALIGNMENT
     if g.four_bits.data is not NULL:
         for panel in range(p.panels):

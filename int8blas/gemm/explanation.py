@@ -63,7 +63,7 @@ class Explanation:
     workspace : int
         The bytes of memory that each thread uses during the call, on the paths 'blocks', 'lines', 'groups' and
         'depthwise'. The packed panels of a plain B, which all threads share, are not counted. On the path 'triangle'
-        the number includes shared memory.
+        `workspace` includes shared memory.
     b_is_packed, a_in_place, a_shifted, b_shifted, wide_sums, may_widen : bool
         B was packed before; A is read in place, not packed; A is shifted by 128 to uint8; B is shifted by -128 to int8;
         sums are carried in int64; panels of B without a no-saturation proof are widened to 16 bits, unless they are
@@ -75,7 +75,7 @@ class Explanation:
         proofs do not matter or are unknown before the call.
     split_panels : tuple of int, or None
         The number of split panels of a packed B, and the number of all panels. A split panel is multiplied as a dense
-        part with 16-bit sums, and as outliers. None if no panel can be split.
+        part with 16-bit sums, and as outliers. The attribute is None if no panel can be split.
     a_quantized : bool
         A has real numbers, which the call quantizes to 8 bits. The attributes describe the product of the 8-bit A.
     multiply_adds : dict of str to int, or None
@@ -87,9 +87,9 @@ class Explanation:
         None on other paths, and if the operands are unknown before the call, as in layers.
     copied : int
         The bytes of copies of A and B. An operand is copied before the product is planned if neither its rows nor its
-        columns are contiguous. If the other operand has few rows or columns, the product reads the bytes between the
-        elements instead, and the copies are of the other operand or of C. All other attributes, except `shape`,
-        describe the product of the copies.
+        columns are contiguous. If the other operand has few rows or columns, the product instead reads the bytes
+        between the elements, and the attribute counts copies of the other operand or of C. All other attributes, except
+        `shape`, describe the product of the copies.
     """
 
     shape: tuple[int, int, int]
@@ -232,7 +232,7 @@ class WideExplanation:
         The bits of the values of A and of B, without signs.
     limbs : int
         The number of products that are added. A packed B is multiplied by one limb of a wide A at a time, and
-        `multiply_add` describes each of these products. Without a packed B the number is 1.
+        `multiply_add` describes each of these products. Without a packed B, `limbs` is 1.
     segment : int, or None
         The number of k whose sum is kept in 32 bits before it is added in 64 bits; None if the sums have 64 bits.
     tile : tuple of int
@@ -244,8 +244,8 @@ class WideExplanation:
     searches_overflow : bool
         Sums may exceed 64 bits, so a second product, in float64, finds the sums that exceed 64 bits.
     exact_in_float64 : bool
-        All sums are below 2**53 in magnitude, so a float64 BLAS would compute the same values. Such a BLAS may be
-        faster than 's32' and 's64'.
+        All sums are below 2**53 in magnitude, so a float64 BLAS would compute the same values, possibly faster than
+        's32' and 's64'.
     """
 
     shape: tuple[int, int, int]

@@ -1,9 +1,9 @@
 """Packed matrices of 4 bits, int4 or uint4, in the layout that the kernels read.
 
 ``data[n // 16, k // 8, n % 16, k % 4]`` has two values: B[k, n] with k % 8 < 4 in its low half, and B[k, n] with k % 8
->= 4 in its high half. So the low halves of 64 bytes are one group of the layout of a :class:`PackedB`, and the high
-halves are the next group. An int4 is stored plus 8, so that the halves are values of 0 to 15.
-K is padded to a multiple of 8 and N to a multiple of 16 with zeros of B.
+>= 4 in its high half. The low halves of 64 bytes are one group of the layout of a :class:`PackedB`, and the high halves
+are the next group. An int4 value is stored plus 8, so that the halves are values of 0 to 15. K is padded to a multiple
+of 8 and N to a multiple of 16 with zeros of B.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -31,8 +31,8 @@ cdef class PackedB4(Packed):
     """A matrix B of 4-bit integers packed for multiplication from the right; made by :func:`pack_b` with ``bits=4``.
 
     :func:`matmul`, :func:`gemm_u8s4s32` and :func:`gemm_s8s4s32` take a PackedB4 as B. A PackedB4 takes half of the
-    bytes of a :class:`PackedB`. Like a PackedB it is immutable, many threads may use it at once, and it can be pickled,
-    saved to a file and mapped from the file. ``copy.copy`` and ``copy.deepcopy`` return the matrix itself.
+    bytes of a :class:`PackedB`. Like a PackedB, a PackedB4 is immutable, many threads may use it at once, and it can be
+    pickled, saved to a file and mapped from the file. ``copy.copy`` and ``copy.deepcopy`` return the matrix itself.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ cdef class PackedB4(Packed):
     _call = "pack_b(b, bits=4)"
 
     def __cinit__(self):
-        # An empty matrix, so that an object from __new__ is safe to use.
+        # Begin with an empty matrix, so that an object from __new__ is safe to use.
         self._data = np.empty((0, 0, I8_PANEL, I8_GROUP), np.uint8)
 
     cdef void fill(self, Problem *g) noexcept:
@@ -82,8 +82,8 @@ cdef class PackedB4(Packed):
         g.four_bits = self._matrix
 
     cdef cnp.ndarray group_sums(self, int64_t size, cnp.ndarray zeros):
-        """Return the column sums of B in each group of `size` k, int32 [panels, groups, 16]. `zeros` is None, or has
-        zero points to subtract from B first, uint8 of this shape."""
+        """Return the column sums of B in each group of `size` k, int32 [panels, groups, 16]. `zeros` has zero points to
+        subtract from B first, uint8 of the shape of the result, or is None."""
         cdef int64_t panels = self._data.shape[0], groups = self._k // size, part
         cdef cnp.ndarray array = np.empty((panels, groups, I8_PANEL), np.int32), unpacked = np.empty(
             size * I8_PANEL, np.int8)
@@ -94,7 +94,7 @@ cdef class PackedB4(Packed):
         cdef int64_t some[I8_PANEL]
         cdef int i
         with nogil:
-            # Groups of a panel are contiguous in memory, and so are panels.
+            # Panels, and the groups of a panel, are contiguous in memory.
             for part in range(panels * groups):
                 kernels.packing.unpack_four_bits(
                     values, self._matrix.data + part * (size // STEP_K * STEP_BYTES), size // I8_GROUP,

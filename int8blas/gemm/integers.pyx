@@ -1,10 +1,10 @@
-"""Products of integers of every width. The values of both arrays choose the kernels.
+"""Products of integers of every width. The values of both arrays decide which kernels multiply.
 
 A pass over each operand finds the number of bits of its elements. If all elements fit bytes and the product is large
 enough, the operands are converted to bytes for the kernels of 8 bits. All other operands are packed for one kind of
 multiply-add (csrc/gemm/wide.h). Sums have 64 bits. If sums could exceed 64 bits, a second product, in float64, finds
-the sums that exceed 64 bits. K and the numbers of bits give a bound for the error of this product. Elements that lie
-too close to the limit for this bound are computed again, from digits.
+the sums that exceed 64 bits. K and the numbers of bits give a bound for the error of the float64 product. If this error
+could put a sum on the wrong side of a limit, the sum is computed again, from digits.
 """
 
 from libc.math cimport ldexp
@@ -33,14 +33,14 @@ from int8blas.core.words import dtype_error, dtype_name, shown, warn
 cnp.import_array()
 
 cdef enum:
-    # The search for bits may stop after each chunk of this many elements. 512, 4096 and 32,768 elements take the same
-    # time, within 3 % (64 x 4 x 4096 and 256 x 256 x 256 in s64). A chunk of 32 KiB fits the L1 cache.
+    # The search for bits may stop after each chunk of this many elements. Chunks of 512, 4096 and 32,768 elements take
+    # the same time, within 3 % (64 x 4 x 4096 and 256 x 256 x 256 in s64). A chunk of 32 KiB fits the L1 cache.
     CHUNK = 4096
     # Pairs of s16 are faster than s32 if the sums of at least this many groups of k fit s32. 256 x 256 x 256 takes 156
     # us in s16 and 226 us in s32 with 7 to 19 groups, and 238 us in s16 and 228 us in s32 with fewer groups (Zen 5).
     LEAST_SEGMENT = 7
 
-# A default argument. Functions compare arguments with this object by identity, which is fast.
+# Functions compare arguments with this default by identity, which is fast.
 cdef object SATURATED = "saturate"
 # The dtypes that errors suggest for arrays that are not integers.
 cdef tuple WANTED = ("uint8", "int8")
@@ -61,8 +61,8 @@ cdef cnp.ndarray integer_operand(object x, str name):
 
 
 cdef cnp.ndarray integer_output(object out, object dtype, int default, int *typenum):
-    """Return `out` as an array to write to, or None if it is None. Also return the type of the result: `dtype` if it is
-    given, else the type of `out`, else the default."""
+    """Return `out` as an array to write to, or None if `out` is None. Also return the type of the result: `dtype` if it
+    is given, else the type of `out`, else the default."""
     cdef cnp.ndarray array = None
     typenum[0] = default
     if dtype is not None:
@@ -288,7 +288,7 @@ cdef bint saturate_sums(const WideProduct *w, const double *reals, double error,
 
 
 cdef cnp.ndarray real_sums(const WideProduct *w):
-    """Return the sums of a product in float64. For operands of `bits` bits together, the error of a sum is at most
+    """Return the sums of a product in float64. If the operands have `bits` bits together, the error of a sum is at most
     (2 * k + 8) * k * 2**(bits - 53)."""
     cdef WideProduct reals = w[0]
     cdef cnp.ndarray sums = empty_of((w.stack.count * w.m * w.n,), cnp.NPY_FLOAT64)
@@ -311,7 +311,7 @@ cdef bint find_overflow(const WideProduct *w, int bits, bint to_u64) except -1:
 
 cdef bint store_axes(const i8_wide_kernels *kernels, int type, char *data, int axis, cnp.ndarray target,
                      const int64_t **sums, bint saturates) noexcept:
-    """Store the next sums to the elements of the axes from `axis` on."""
+    """Store the next of the `sums` in the elements along the axes from `axis` on."""
     cdef int last = cnp.PyArray_NDIM(target) - 1
     cdef cnp.npy_intp i, n = 1 if axis > last else cnp.PyArray_DIM(target, axis)
     cdef ptrdiff_t step = 0 if axis > last else cnp.PyArray_STRIDE(target, axis)
@@ -363,7 +363,7 @@ cdef inline Bits bits_of_b(const i8_wide_kernels *kernels, object y):
 
 
 cdef object multiply_integers(cnp.ndarray x, object y, cnp.ndarray given, int typenum, Overflow overflow):
-    """Multiply an array of integers by another one or by a PackedB16, to `given` or to a new array."""
+    """Multiply an array of integers by an array or a PackedB16, and store the product in `given` or in a new array."""
     cdef WideProduct w
     cdef Shape shape
     cdef Bits a, b
@@ -384,8 +384,8 @@ cdef object multiply_integers(cnp.ndarray x, object y, cnp.ndarray given, int ty
     to_u64 = integer_code(typenum, <int>cnp.PyArray_DescrFromType(typenum).itemsize) == I8_INT_U64
     searches = overflow != WRAP and bits > (62 if not positive else 64 if to_u64 else 63)
     # A failed call must not change `given`. The search for overflow allocates memory after the sums are stored, and
-    # products of digits allocate memory after some rows are stored. Such an allocation may fail, so calls that need one
-    # use a new array.
+    # products of digits allocate memory after some rows are stored. An allocation may fail, so calls that allocate
+    # memory that late use a new array.
     target = given
     if given is None or overflow == RAISE or searches or uses_digits(&w) or not is_usable(given, x, y):
         target = empty(shape.ndim, shape.sizes, typenum)
@@ -409,8 +409,8 @@ cdef object multiply_integers(cnp.ndarray x, object y, cnp.ndarray given, int ty
 
 
 cdef cnp.ndarray multiply_to_sums(WideProduct *w, cnp.ndarray x, object y, int *bits, str name):
-    """Return a product modulo 2**64 as a new array of int64. Set `w` to the product, and `bits` to the number of bits
-    of its largest sum. With up to 62 bits the result is exact."""
+    """Return a product modulo 2**64 as a new array of int64. Set `w` to the product, and `bits` to the maximum number
+    of bits of its sums. With up to 62 bits the result is exact."""
     cdef Shape shape
     cdef Bits a, b
     cdef cnp.ndarray sums

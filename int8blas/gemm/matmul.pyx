@@ -36,15 +36,15 @@ from int8blas.core.words import shown
 cnp.import_array()
 
 cdef enum:
-    # The minimum of multiply-adds to convert wide arrays of small values to bytes. Products of s64 on Zen 5
-    # (AVX512-VNNI) take with and without the conversion: 16 x 16 x 16 1.18 us and 0.69 us, 24 x 24 x 24 1.28 us and
-    # 1.37 us, 32 x 32 x 32 1.41 us and 1.96 us, 1 x 200 x 200 3.6 us and 18.8 us.
+    # The minimum number of multiply-adds for which wide arrays of small values are converted to bytes. With and without
+    # the conversion, products of s64 take 1.18 us and 0.69 us (16 x 16 x 16), 1.28 us and 1.37 us (24 x 24 x 24), 1.41
+    # us and 1.96 us (32 x 32 x 32), 3.6 us and 18.8 us (1 x 200 x 200) on Zen 5 (AVX512-VNNI).
     BYTES_WORK = 1 << 14
 
 cdef extern from "numpy/arrayobject.h":
     object PyArray_Scalar(void *data, cnp.dtype descr, object base)
 
-# The default arguments. Functions compare arguments with these objects by identity, which is fast.
+# Functions compare arguments with these defaults by identity, which is fast.
 cdef object ZERO = 0
 cdef object EXACT = "exact"
 cdef object SATURATED = "saturate"
@@ -61,7 +61,7 @@ cdef inline int check_dimensions(cnp.ndarray array, str name) except -1:
 
 
 cdef inline void set_row(Problem *g, cnp.ndarray a, int axes) noexcept:
-    """Set A to a matrix whose only row is a vector, the last dimension of `a`, or one element if `axes` is 0."""
+    """Set A to a matrix of one row: the vector along the last axis of `a`, or one element if `axes` is 0."""
     cdef ptrdiff_t step = cnp.PyArray_STRIDE(a, cnp.PyArray_NDIM(a) - 1) if axes else 1
     g.m, g.k = 1, cnp.PyArray_DIM(a, cnp.PyArray_NDIM(a) - 1) if axes else 1
     g.a.row, g.a.column = g.k * step, step
@@ -71,7 +71,8 @@ cdef inline void set_row(Problem *g, cnp.ndarray a, int axes) noexcept:
 
 
 cdef inline int64_t set_column(Problem *g, cnp.ndarray b, int axes) noexcept:
-    """Set B to a matrix whose only column is a vector or an element, as for `set_row`. Return its number of rows."""
+    """Set B to one column: the vector along the last axis of `b`, or one element if `axes` is 0. Return the number of
+    rows."""
     g.n = 1
     g.b.row, g.b.column = cnp.PyArray_STRIDE(b, cnp.PyArray_NDIM(b) - 1) if axes else 1, 1
     g.b.data = <const uint8_t *>cnp.PyArray_DATA(b)
@@ -81,7 +82,7 @@ cdef inline int64_t set_column(Problem *g, cnp.ndarray b, int axes) noexcept:
 
 
 cdef inline int64_t set_right(Problem *g, object b, cnp.ndarray y) except -1:
-    """Set B to `y`, or to a packed `b` if `y` is None. Return its number of rows."""
+    """Set B to `y`, or to a packed `b` if `y` is None. Return the number of rows of B."""
     if y is None:
         if type(b) is PackedB:
             (<PackedB>b).fill(g)
@@ -148,7 +149,7 @@ def matmul(a, b, *, out=None, dtype=None, ao=0, bo=0, numerics="exact", overflow
     computes only one triangle.
 
     Without zero points, int32 holds every result for K (the columns of `a`) up to 33,025 if both operands are uint8,
-    65,793 if one is, and 131,071 if none is.
+    65,793 if one operand is uint8, and 131,071 if both operands are int8.
 
     Examples
     --------
@@ -344,7 +345,7 @@ cdef cnp.ndarray sum_of_limbs(cnp.ndarray x, Packed packed, int limbs):
 
 
 cdef int refuse(object value, str name, object default, str when="an operand is wider than 8 bits") except -1:
-    """Raise an error unless an argument that this kind of product does not accept has its default value."""
+    """Raise an error if an argument that the product does not support differs from its default value."""
     if not isinstance(value, (int, np.integer, str)) or value != default:
         raise ValueError(f"{name} must be {default!r} when {when}, got {shown(value)}")
     return 0
@@ -377,7 +378,7 @@ cdef object multiply_modulo(object a, object b, object out, object dtype, object
     sums = np.asarray(matmul(x, y, dtype=INT64)) if is_byte(x) else sums_of_residues(x, y, p)
     if given is not None and (<object>given).shape != (<object>sums).shape:
         raise ValueError(f"out must have shape {(<object>sums).shape}, got {(<object>given).shape}")
-    # The operands are copied, so `given` may overlap the caller's arrays.
+    # `x` and `y` are copies, so `given` may overlap the caller's arrays.
     target = given
     if given is None or not cnp.PyArray_IS_C_CONTIGUOUS(given):
         target = empty_of((<object>sums).shape, typenum)
@@ -451,7 +452,7 @@ cdef bint has_shape(cnp.ndarray array, int dims, const cnp.npy_intp *shape) noex
 
 
 cdef int check_shape(cnp.ndarray out, int dims, const cnp.npy_intp *shape) except -1:
-    """Raise an error if `out` has another shape; it may be None."""
+    """Raise an error unless `out` has this shape or is None."""
     if out is not None and not has_shape(out, dims, shape):
         wanted = tuple([shape[axis] for axis in range(dims)])
         raise ValueError(f"out must have shape {wanted}, got {(<object>out).shape}")
@@ -526,8 +527,8 @@ cdef object multiply_stacks(Problem *g, cnp.ndarray x, cnp.ndarray y, PackedB pa
 
 
 cdef int multiply_batch(Problem *g, Stack *s, cnp.ndarray x, cnp.ndarray target, int a_axes, int b_axes) except -1:
-    """Compute one GEMM for each matrix of the broadcast stacks. A stack times one matrix is a single GEMM if its rows
-    are evenly spaced.
+    """Compute one GEMM for each matrix of the broadcast stacks. A stack times one matrix is a single GEMM if the rows
+    of the stack are evenly spaced.
 
     Return whether an element saturated.
     """
@@ -553,8 +554,8 @@ cdef int multiply_batch(Problem *g, Stack *s, cnp.ndarray x, cnp.ndarray target,
 
 
 cdef bint merge_rows(cnp.ndarray array, int last, int64_t *rows, ptrdiff_t *step) noexcept:
-    """Return whether all rows along the axes up to `last` are evenly spaced. Set their number, and the step from one
-    row to the next if there is more than one."""
+    """Return whether all rows along the axes up to `last` are evenly spaced. Set `rows` to the number of rows, and
+    `step` to the distance between rows if there are several."""
     cdef int axis
     rows[0] = 1
     for axis in range(last, -1, -1):

@@ -51,8 +51,8 @@ cdef void copy_tails(const LoopState *loop, const int8_t *b) noexcept nogil:
 
 
 cdef void load_matrix_a(LoopState *loop, bint exists) noexcept nogil:
-    """Let the unit read the A of the current row of tiles: in place, or packed. Pack this A unless packed A
-    `exists`."""
+    """Let the unit read the A of the current row of tiles: in place, or packed. `exists` says that this A has been
+    packed before."""
     cdef const Problem *g = loop.g
     cdef const Cursor *at = &loop.at
     cdef i8_tile_args *t = &loop.tile
@@ -82,7 +82,7 @@ cdef void load_matrix_a(LoopState *loop, bint exists) noexcept nogil:
 
 
 cdef const int8_t *next_block(const LoopState *loop, int64_t panel_end, bint is_last_m) noexcept nogil:
-    """Return the address of the next block of B, to prefetch the block, or NULL. N blocks end before `panel_end`."""
+    """Return the address of the next block of B, which tiles prefetch, or NULL. N blocks end before `panel_end`."""
     cdef int64_t k_block = loop.at.k_block + 1, panel = loop.at.panel
     if k_block == loop.b.end_k_block:
         k_block = loop.b.first_k_block

@@ -32,7 +32,7 @@ cdef struct Cursor:
 
 
 # A packed B block, which all threads read: some panels of B' over some K blocks. If B is packed, the panels and the
-# vectors of their columns belong to the caller. Otherwise the threads pack the panels into shared memory.
+# vectors of their columns belong to the caller. If B is plain, the threads pack the panels into shared memory.
 cdef struct PackedBlock:
     int64_t first, panels           # the first panel of B, and the number of panels
     int64_t first_k_block, end_k_block
@@ -41,7 +41,7 @@ cdef struct PackedBlock:
     int8_t *data
     int64_t *col_sums               # sums of the columns of B'
     uint16_t *pair_sums             # the largest pair sum of each panel; NULL if only `certified` is known
-    const uint8_t *certified        # of each panel, for a packed B without pair sums
+    const uint8_t *certified        # whether each panel has a no-saturation proof, for a packed B without pair sums
     int32_t *col_init               # start values of the tiles' columns, or NULL
     int64_t *bo                     # zero points of the columns, for the epilogue, or NULL
 
@@ -74,13 +74,13 @@ cdef struct Arena:
     int32_t *rebased_init           # start values of the columns for rebased rows (see small_values.pyx)
 
 
-# Sums in Arena.tile that wait for the epilogue. One call of the epilogue takes several tiles: its loops are longer, and
-# fewer calls set up arguments.
+# Sums in Arena.tile that wait for the epilogue. One call of the epilogue takes several tiles, so that its loops are
+# longer.
 cdef struct Pending:
     bint along_n                    # tiles along N wait: a row has `row_size` sums, which belong to several tiles
     bint along_m                    # tiles along M wait: the rows of a tile follow the rows of the previous tile
     int64_t row_size
-    int64_t row, panel              # the first row and panel that wait, counted as in Cursor
+    int64_t row, panel              # the first row and panel that wait, counted like Cursor.tile_row and tile_panel
     i8_output_args args
 
 
@@ -115,7 +115,7 @@ cdef inline int64_t groups_of(int64_t k) noexcept nogil:
 cdef inline ptrdiff_t packed_size(int64_t k) noexcept nogil:
     """Return the bytes from one panel of a packed B block to the next.
 
-    Packing writes several panels at a time. At a distance of a power of two they would share sets of the cache.
+    Packing writes several panels at a time. If panels were a power of two apart, they would share sets of the cache.
     """
     return round_up(k, I8_GROUP) * I8_PANEL + ALIGNMENT
 
@@ -131,7 +131,7 @@ cdef inline ptrdiff_t wide_row(int64_t groups) noexcept nogil:
 
 
 cdef inline int64_t end_row(const Cursor *at) noexcept nogil:
-    """Return the first row after the current tiles, counted as tile_row."""
+    """Return the first row after the current tiles, counted from the first row of the M block."""
     return at.tile_row + at.along_m * at.height
 
 

@@ -11,7 +11,7 @@ from int8blas.gemm.problem cimport element, is_identity, row_scales_from
 
 cdef void output(const Problem *g, i8_output_args *o, const int32_t *tile, int rows, int cols, ptrdiff_t tile_row,
                  int64_t row, int64_t column) noexcept nogil:
-    """Apply the epilogue to a tile, and store it to C. The caller sets the zero points of `o`, or NULL."""
+    """Apply the epilogue to a tile, and store it to C. The caller sets the pointers to zero points in `o`."""
     set_target(g, o)
     o.rows, o.cols = rows, cols
     o.row, o.column = row, column

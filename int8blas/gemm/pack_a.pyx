@@ -2,8 +2,8 @@
 it.
 
 A tile reads A in place (TileForms.direct_a), packed, widened to s16 (I8_DOT2) or, for outliers, by columns. If A is the
-matrix of an image's windows, or a dynamic source of real numbers, there is no 8-bit A in memory. Then the functions
-here first write rows of an 8-bit A: they gather the windows, or quantize the numbers.
+matrix of an image's windows, or a dynamic source of real numbers, there is no 8-bit A in memory. For these sources,
+this module first writes rows of an 8-bit A: it gathers windows, or quantizes numbers.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -99,7 +99,7 @@ cdef void generate_rows(const LoopState *loop, uint8_t *dst, int64_t row, int64_
 
 
 cdef void add_row_terms(const LoopState *loop, const uint8_t *a, int64_t row, int64_t rows) noexcept nogil:
-    """Add the K block to the row terms of generated rows, if zero points of B need them."""
+    """Add the K block to the row terms of generated rows, if zero points of B need row terms."""
     cdef const Problem *g = loop.g
     cdef int64_t *term = loop.arena.rows.row_term
     cdef int64_t total, i
@@ -195,7 +195,7 @@ cdef void load_a(LoopState *loop) noexcept nogil:
 
 
 cdef void load_columns(LoopState *loop) noexcept nogil:
-    """Make the A block by columns, for outliers, unless it exists."""
+    """Copy the A block by columns, for outliers, unless the copy exists."""
     cdef const Problem *g = loop.g
     cdef const i8_outlier_kernels *kernels = &g.kernels.gemm.outliers
     cdef const Cursor *at = &loop.at

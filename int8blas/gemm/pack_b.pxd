@@ -7,7 +7,7 @@ from int8blas.gemm.problem cimport FourBits, Problem
 
 
 cdef inline uint16_t four_bits_pair(const FourBits *f) noexcept nogil:
-    """Return the largest pair sum of any values of 4 bits less their zero points: 16 for int4."""
+    """Return the largest pair sum that 4-bit values minus their zero points can have: 16 for int4."""
     return 2 * (15 if f.zeros is not NULL else max(<int>f.zero, 15 - f.zero))
 
 

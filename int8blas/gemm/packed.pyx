@@ -17,10 +17,10 @@ from int8blas.core.words import shown
 
 cnp.import_array()
 
-# The arrays of an object that __new__ has made, and no function has filled.
+# The empty arrays of an object that only __new__ has set up.
 cdef cnp.ndarray NO_DATA = np.empty((0, 0, I8_PANEL, 1), np.int8), NO_SUMS = np.empty(0, np.int64)
 
-# The function matmul. The module matmul sets it, because this module cannot import matmul without a circle.
+# The function matmul, which the module matmul sets, because an import of matmul here would be circular.
 cdef object _product = None
 
 
@@ -49,11 +49,11 @@ cdef class Packed:
     __signature__ = Signature()
     # The name of the class in errors.
     _what = "packed matrix"
-    # The text of a call that creates such a matrix, for errors.
+    # A call that creates a packed matrix, as errors print it.
     _call = "pack_b(b)"
 
     def __cinit__(self):
-        # An empty matrix, so that an object from __new__ is safe to use.
+        # Begin with an empty matrix, so that an object from __new__ is safe to use.
         self._typenum = cnp.NPY_INT8
         self._data, self._sums = NO_DATA, NO_SUMS
 
@@ -142,8 +142,8 @@ cdef class Packed:
         path : path-like or file object
             The file, or a file object as for :func:`load`.
         mmap : bool, optional
-            Map the file into memory, which all processes that map it share, instead of reading it. By default a path is
-            mapped, and a file object is read. A mapped file must not change while it is in use.
+            Map the file into memory instead of reading it. All processes that map the file share the memory. By default
+            a path is mapped, and a file object is read. A mapped file must not change while it is in use.
 
         Returns
         -------

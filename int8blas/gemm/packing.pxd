@@ -11,10 +11,10 @@ from int8blas.gemm.problem cimport Panels, Problem
 # A packed B without Python objects: PackedB.address points to this struct, and cython_blas packs such a struct into a
 # caller's memory.
 cdef struct PackedMatrix:
-    const PackedMatrix *here        # the struct's own address, which copies and other memory do not have
+    const PackedMatrix *here        # the struct's own address; in a copy of the struct, the address of the original
     int64_t k, n
     bint unsigned
-    # Reading `PackedB.address` fills `pair_sums`, `split` and `as_s8`. Later calls do not change them.
+    # The first read of `PackedB.address` fills `pair_sums`, `split` and `as_s8`. Later reads change nothing.
     Panels panels
 
 

@@ -1,12 +1,12 @@
 """B in the layout that the kernels read, packed once and used many times.
 
-``data[n // 16, k // 4, n % 16, k % 4]`` is B'[k, n]. A panel has 16 columns. It consists of groups of 4 consecutive k.
-A group has the 4 bytes of column 0, then the 4 bytes of column 1, and so on. These 64 bytes are one AVX-512 register,
-two AVX2 registers or one row of an AMX tile. K is padded with zeros to a multiple of 4, N to a multiple of 16. B' is B
-if B is int8, and B - 128 if B is uint8. One layout serves every instruction set.
+``data[n // 16, k // 4, n % 16, k % 4]`` is B'[k, n]. A panel has 16 columns, in groups of 4 consecutive k. A group has
+the 4 bytes of column 0, then the 4 bytes of column 1, and so on. These 64 bytes are one AVX-512 register, two AVX2
+registers or one row of an AMX tile. K is padded with zeros to a multiple of 4, N to a multiple of 16. B' is B if B is
+int8, and B - 128 if B is uint8. One layout serves every instruction set.
 
-The layout is Figure 4 of Intel's article "Accelerate Lower Numerical Precision Inference with Intel Deep Learning
-Boost".
+Intel's article "Accelerate Lower Numerical Precision Inference with Intel Deep Learning Boost" has this layout in
+Figure 4.
 """
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint16_t, uintptr_t
@@ -34,23 +34,23 @@ from int8blas.core.words import is_option, shown
 
 cnp.import_array()
 
-# The arrays of an object that __new__ has made, and no function has filled.
+# The empty arrays of an object that only __new__ has set up.
 cdef cnp.ndarray NO_DATA = np.empty((0, 0, I8_PANEL, I8_GROUP), np.int8), NO_PROOFS = np.empty(0, np.bool_)
 
 # The time of the search for outliers, divided by the time of packing.
 cdef int64_t SPLIT_WORK = 32
 
-# The maximum number of bytes of a matrix. The size of such a packed matrix fits int64.
+# The maximum number of bytes of B, so that the size of the packed matrix fits int64.
 cdef double MOST_BYTES = 1e15
 
 cdef enum:
-    # The number of rows of B that are unpacked together, the unit of work of threads. A matrix of 512 x 64 takes 0.78
-    # us with 16 rows of B at a time, and 0.71 us with 64, 256 or 1024 rows (Zen 5).
+    # The number of rows of B that are unpacked together, the unit of work of threads. Unpacking 512 x 64 takes 0.78 us
+    # with 16 rows of B at a time, and 0.71 us with 64, 256 or 1024 rows (Zen 5).
     UNPACKED_K = 64
-    # The time of a split panel, in bytes of the panel that the kernels would multiply in this time without the split.
+    # The time of a split panel, counted in bytes: the bytes of an unsplit panel that the kernels multiply in that time.
     # Four outliers of a column take the time of 4 * WIDENED_PART bytes, or 4 * CERTIFIED_PART bytes if the panel has a
-    # no-saturation proof, because such a panel needs no widening. The sums of a column in a K block take the time of
-    # SUMS_K bytes. If 6 % of B are outliers, 256 x 256 x 512 takes 213 us with and without the split (AVX2, Zen 5).
+    # no-saturation proof, so that it needs no widening. The sums of a column in a K block take the time of SUMS_K
+    # bytes. If 6 % of B are outliers, 256 x 256 x 512 takes 213 us with and without the split (AVX2, Zen 5).
     WIDENED_PART = 9
     CERTIFIED_PART = 32
     SUMS_K = 80
@@ -67,7 +67,7 @@ cdef struct PackJob:
     uint8_t flip
 
 
-# The arguments of unpacking B, in C order, XORed with `flip`.
+# The arguments of unpacking B to C order. Unpacking XORs the bytes of B with `flip`.
 cdef struct UnpackJob:
     const i8_kernels *kernels
     const PackedMatrix *matrix
@@ -76,7 +76,7 @@ cdef struct UnpackJob:
 
 
 # The arguments of the search for column sums and no-saturation proofs. If `source` is not NULL, the search first copies
-# the packed bytes from there.
+# the packed bytes from `source`.
 cdef struct FactsJob:
     const i8_kernels *kernels
     int8_t *data
@@ -93,8 +93,8 @@ cdef struct SquaresJob:
     int64_t *squares
 
 
-# Panels to divide into a dense part and outliers. The outliers of a panel are counted first. If a panel has few
-# outliers, they are stored.
+# Panels to divide into a dense part and outliers. The first pass counts the outliers of each panel. The second pass
+# stores the outliers of panels with few outliers.
 cdef struct SplitJob:
     const i8_kernels *kernels
     const int8_t *data
@@ -159,7 +159,7 @@ cdef int find_fact(const void *job, int64_t panel, int64_t _panels) noexcept nog
 cdef void find_packed_facts(int8_t *data, const int8_t *source, int64_t k, int64_t n, int64_t *sums,
                             uint8_t *certified) noexcept nogil:
     """Find the column sums and no-saturation proofs of packed bytes. If `source` is not NULL, first copy the bytes from
-    it."""
+    `source`."""
     cdef FactsJob job
     cdef int64_t panels = ceil_div(n, I8_PANEL)
     job.kernels = current_kernels()
@@ -210,8 +210,8 @@ cdef int store_outliers(const void *job, int64_t panel, int64_t _panels) noexcep
     cdef const SplitJob *j = <const SplitJob *>job
     cdef int64_t first = j.firsts[panel], count = j.counts[panel], i
     cdef int64_t *starts = j.starts + panel * j.columns
-    # If `data` is mapped from a file, it may have changed after the outliers were counted. Then store zeros, which
-    # change no sum.
+    # If `data` is mapped from a file, it may have changed since the outliers were counted. If the count has changed,
+    # store zeros, which change no sum.
     if j.is_split[panel] and count != j.kernels.gemm.outliers.split_panel(
             j.dense + panel * j.panel_size, j.outliers + first, count, starts, j.data + panel * j.panel_size, j.groups,
             j.block // I8_GROUP):
@@ -239,7 +239,7 @@ cdef int64_t choose_split(SplitJob *j, const uint8_t *certified, int64_t panels)
 cdef class PackedB(Packed):
     """An 8-bit matrix B packed for multiplication from the right; made by :func:`pack_b`.
 
-    Functions that take a B also take a PackedB. A PackedB is immutable, and many threads may use it at once. It can be
+    Functions that take a B also take a PackedB. A PackedB is immutable, many threads may use it at once, and it can be
     pickled (see Notes), saved to a file and mapped from the file. ``copy.copy`` and ``copy.deepcopy`` return the matrix
     itself.
 
@@ -267,10 +267,11 @@ cdef class PackedB(Packed):
 
     Notes
     -----
-    A pickle contains only `data`. Loading it computes the sums and no-saturation proofs, so a pickle does not depend on
-    the instruction set. With protocol 5, `data` may be an out-of-band buffer. The matrix keeps the buffer if the buffer
-    begins at a multiple of 64 bytes and no object can write to its memory. Bytes, files mapped for reading, and buffers
-    of another PackedB meet both conditions. Any other buffer is copied, so writing to it later has no effect.
+    A pickle contains only `data`. Loading a pickle computes the sums and no-saturation proofs, so a pickle does not
+    depend on the instruction set. With protocol 5, `data` may be an out-of-band buffer. The matrix keeps the buffer if
+    the buffer begins at a multiple of 64 bytes and no object can write to its memory. No object can write to bytes, to
+    files mapped for reading, or to buffers of another PackedB. All other buffers are copied, so later writes have no
+    effect.
 
     Examples
     --------
@@ -290,7 +291,7 @@ cdef class PackedB(Packed):
     """
 
     def __cinit__(self):
-        # An empty matrix, so that an object from __new__ is safe to use.
+        # Begin with an empty matrix, so that an object from __new__ is safe to use.
         self._data, self._certified = NO_DATA, NO_PROOFS
 
     cdef void fill(self, Problem *g) noexcept:
@@ -306,7 +307,7 @@ cdef class PackedB(Packed):
         cdef int64_t some[I8_PANEL]
         cdef int i
         with nogil:
-            # Groups of a panel are contiguous in memory, and so are panels.
+            # Panels, and the groups of a panel, are contiguous in memory.
             for part in range(panels * groups):
                 kernels.packing.panel_sums(some, self._matrix.panels.data + part * size * I8_PANEL, size // I8_GROUP)
                 for i in range(I8_PANEL):
@@ -314,7 +315,7 @@ cdef class PackedB(Packed):
         return array
 
     cdef cnp.ndarray squares_array(self):
-        """Return the sums of squares of B's columns: int64 [panels * 16], then these sums modulo 2**32 as int32. The
+        """Return the sums of squares of B's columns: int64 [panels * 16], then the sums modulo 2**32 as int32. The
         first call computes all sums. The values of padding columns are undefined."""
         cdef cnp.ndarray array
         cdef int64_t columns = self._data.shape[0] * I8_PANEL, i
@@ -338,8 +339,8 @@ cdef class PackedB(Packed):
         return <const int64_t *>cnp.PyArray_DATA(self.squares_array())
 
     cdef int fill_split(self, Problem *g, int64_t rows) except -1:
-        """Set the outliers and pair sums of `g` if they make a product of `rows` rows of A faster. The first such
-        product finds the outliers."""
+        """Set the outliers and pair sums of `g` if they make a product of `rows` rows of A faster. The first product
+        with enough rows finds the outliers."""
         if g.kernels.gemm.exact == I8_DOT2 and not g.saturating and rows >= SPLIT_ROWS and self._n > I8_PANEL:
             with cython.critical_section(self):
                 if self._split is None:
@@ -379,8 +380,7 @@ cdef class PackedB(Packed):
         return True
 
     cdef int fill_s8(self, Problem *g, int64_t rows) except -1:
-        """If the values of a u8 matrix fit s8, let `g` multiply a copy without the shift. The first such product makes
-        the copy."""
+        """If the values of a u8 matrix fit s8, let `g` multiply an unshifted copy. The first product makes the copy."""
         cdef cnp.ndarray data
         cdef PackedB same
         cdef Problem own
@@ -440,7 +440,7 @@ cdef class PackedB(Packed):
             total = choose_split(&job, certified, panels)
         outliers_array = np.empty(total * sizeof(i8_outliers), np.uint8)
         job.outliers = <i8_outliers *>cnp.PyArray_DATA(outliers_array)
-        # Panels that are not split take no memory: no thread touches their pages, so the system does not allocate them.
+        # Panels that are not split take no memory: no thread touches their pages, so the system allocates none.
         dense_array = aligned_bytes(panels * job.panel_size if split_array.any() else 0)
         job.dense = <int8_t *>cnp.PyArray_DATA(dense_array)
         with nogil:
@@ -525,7 +525,7 @@ def _restore(k, n, dtype, buffer):
     return from_data(k, n, dtype, data, source)  # `given` keeps the source
 
 
-# Other rooms use this public name. Pickles contain the private name `_restore`.
+# Other rooms use the public name `restore_packed`. Pickles contain the private name `_restore`.
 restore_packed = _restore
 file.register(PackedB, _restore)
 
@@ -539,7 +539,7 @@ cdef cnp.ndarray column_values(make, count, dtype):
 
 
 cdef PackedB from_data(int64_t k, int64_t n, str dtype, cnp.ndarray data, const int8_t *source=NULL):
-    """Make a PackedB that keeps `data`, the packed bytes. If `source` is not NULL, first copy the bytes from it.
+    """Make a PackedB that keeps `data`, the packed bytes. If `source` is not NULL, first copy the bytes from `source`.
     Compute the sums and the no-saturation proofs."""
     cdef PackedB packed = PackedB.__new__(PackedB)
     cdef int64_t panels = ceil_div(n, I8_PANEL), groups = ceil_div(k, I8_GROUP)
@@ -596,8 +596,8 @@ def pack_b(b, *, trans_b=False, bits=8):
     trans_b : bool, optional
         `b` is B transposed, of shape (N, K).
     bits : {8, 4}, optional
-        With 4, each value takes half a byte. The values of an int8 B must then be from -8 to 7, and the values of a
-        uint8 B from 0 to 15.
+        With 4, each value takes half a byte: the values of an int8 B must be from -8 to 7, and the values of a uint8 B
+        from 0 to 15.
 
     Returns
     -------

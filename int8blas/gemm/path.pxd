@@ -19,7 +19,7 @@ cdef struct Plan:
     bint wide                   # sums could exceed s32: add the sums of K blocks in s64
     bint from_registers         # the micro-kernel stores C; otherwise the epilogue stores C
     bint to_output              # the micro-kernel applies a primitive's epilogue, makes distances, or widens to s64
-    bint identity               # the epilogue would only store C by its strides
+    bint identity               # the epilogue only saturates the sums
     # Each thread computes a private problem: columns of C in whole panels, or rows in units of `private_unit`.
     bint private_columns, private_rows
     int64_t private_unit
@@ -47,8 +47,8 @@ cdef struct Path:
     bint names_kernel           # the path's kernel is not the micro-kernel of tiles
     bint sums_any_k             # the path adds segments of K in s64 itself
     bint (*takes)(const Problem *g, const Plan *p) noexcept nogil
-    # Look at the values of the operands: if a form of the problem is faster for them, set `other` to this form and
-    # return True. NULL if the path has no other forms.
+    # If the values of the operands make another form of the problem faster, set `other` to this form and return True.
+    # The pointer is NULL if the path has only one form.
     bint (*specialize)(Problem *other, const Problem *g) noexcept nogil
     void (*plan)(const Problem *g, Plan *p) noexcept nogil          # NULL if one thread needs no plan
     int (*run)(const Problem *g, const Plan *p) noexcept nogil      # 0, or -1 if there is no memory
@@ -62,13 +62,13 @@ cdef struct Planned:
 
 
 cdef enum:
-    # The minimum k of a thread's part if K is divided. Two threads together need 7 us more CPU time for two parts than
-    # one thread for one part. So 8 x 48 x 4096 takes 8.0 us on one thread and at least 7.7 us on two threads, and 8 x
-    # 48 x 8192 takes 15.6 us and at least 11.6 us (AVX512-VNNI, Zen 5).
+    # The minimum k of a thread's part if K is divided. Two threads need 7 us more CPU time for two parts than one
+    # thread for one part. 8 x 48 x 4096 takes 8.0 us on one thread and at least 7.7 us on two threads, and 8 x 48 x
+    # 8192 takes 15.6 us and at least 11.6 us (AVX512-VNNI, Zen 5).
     MIN_PART_K = 4096
     # The maximum number of totals in s64 if K is divided: each thread has a total for each element of C, 8 MiB in all.
-    # Without totals the path blocks adds in s64. 1024 x 1024 x 40,000, uint8 times uint8, takes 99.7 ms with totals and
-    # 109.7 ms without.
+    # Without totals the path `blocks` adds in s64. 1024 x 1024 x 40,000, uint8 times uint8, takes 99.7 ms with totals
+    # and 109.7 ms without.
     SEGMENT_ELEMENTS = 1 << 20
 
 

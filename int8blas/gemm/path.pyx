@@ -51,7 +51,7 @@ cdef void divide_k(const Problem *g, Plan *p, bint has_totals, double few_units)
     """Choose the parts of K. Threads divide K if C has at most `few_units` units of work for each thread. If the path
     `has_totals` of C in s64, K is also divided into segments whose sums fit s32."""
     cdef double work = <double>g.m * <double>g.n * <double>g.k, elements = <double>g.m * <double>g.n
-    # A packed B's zero points do not enter the bound: the driver subtracts them from the s64 totals.
+    # The zero points of a packed B do not enter the bound: the driver subtracts their terms from the s64 totals.
     cdef int64_t bound = 255 * 128 if g.panels.data is not NULL and not g.saturating else product_bound(g)
     cdef int64_t longest = INT32_MAX // bound - I8_GROUP
     cdef int64_t threads = threads_for_bytes(work, thread_work(g), <double>max(g.m, g.n) * g.k, THREAD_BYTES, g.threads)

@@ -14,7 +14,7 @@ cdef enum:
     # row kernel computes all columns. TRANSPOSED_TINY is the largest size of a small problem whose matrices all have
     # contiguous columns. WHOLE_PANEL_K is the maximum K for which a C of one whole panel is not transposed.
     #
-    # Times in us, as given and transposed (AVX512-VNNI, Zen 5; the last line: AVX2, Zen 4):
+    # Times in us, as given and transposed, on Zen 5 with AVX512-VNNI, and in the last line on Zen 4 with AVX2:
     #   TRANSPOSED_COLUMNS   2000 x 64 x 200: 109, 78;  2000 x 96 x 100: 67, 70
     #   TRANSPOSED_ROWS      128 x 16 x 200: 2.08, 2.10;  256 x 16 x 200: 4.23, 3.31
     #   TRANSPOSED_FEW_ROWS  16 x 8 x 200: 0.40, 0.45;  32 x 8 x 200: 0.63, 0.60
@@ -27,7 +27,7 @@ cdef enum:
     WHOLE_PANEL_K = 20
 
 
-# The plan of any path. A path casts a pointer to `common`, the first member of its own plan.
+# The plan of any path. `common` is the first member of each path's own plan, so a path casts the pointer to `common`.
 cdef union AnyPlan:
     Plan common
     BlocksPlan blocks
@@ -54,7 +54,7 @@ cdef void describe(const Resolved *r, Description *d) noexcept nogil
 
 
 cdef inline bint pays_to_transpose(const Problem *g) noexcept nogil:
-    """Return whether C.T := B.T @ A.T is faster to compute. There are four such cases:
+    """Return whether C.T := B.T @ A.T is faster to compute than C. There are four cases:
 
     - A is one row, and the kernel of stacks takes the transposed problem;
     - C has few columns and A has contiguous columns, along which the transposed problem reads A (but not if C is one
@@ -83,7 +83,7 @@ cdef inline bint pays_to_transpose(const Problem *g) noexcept nogil:
 
 cdef inline bint skips_plan(const Problem *g) noexcept nogil:
     """Return whether a problem in its final form skips `plan_form`. The problem must not be empty. For the smallest
-    problems `plan_form` always chooses the path tiny, and costs 5 % of their time."""
+    problems `plan_form` always chooses the path `tiny`, and costs 5 % of their time."""
     return is_tiny(g) and g.m < WHOLE_ROWS
 
 
@@ -128,7 +128,7 @@ cdef inline void make_plan(const Problem *g, Plan *p) noexcept nogil:
 
 
 cdef inline void choose_form(const Problem *given, Resolved *r) noexcept nogil:
-    """Choose the form of the problem: transposed if that is faster."""
+    """Choose the form of the problem: as given, or transposed if the transposed problem is faster."""
     r.given = r.problem = given
     r.transposed = False
     if given.c.half == WHOLE:
@@ -152,6 +152,6 @@ cdef inline void plan_form(Resolved *r) noexcept nogil:
 
 
 cdef inline void resolve(const Problem *given, Resolved *r) noexcept nogil:
-    """Fill in `r`: the problem in the form to compute, and its plan."""
+    """Fill in `r`: the chosen form of the problem, and its plan."""
     choose_form(given, r)
     plan_form(r)

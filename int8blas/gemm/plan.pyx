@@ -1,8 +1,9 @@
 """Make the plan of a product: all decisions that depend on its shape, before any memory is touched.
 
-``choose_form`` transposes a problem if that is faster. ``plan_form`` tries the paths in the order of the table, and the
-first path that accepts the problem plans it. ``resolve`` calls both functions. The driver calls them one by one,
-because the smallest problems need no plan. The driver carries out the plan; ``explain`` and INT8BLAS_VERBOSE report it.
+``choose_form`` transposes a problem if the transposed problem is faster. ``plan_form`` tries the paths in the order of
+the table, and the first path that accepts the problem plans it. ``resolve`` calls both functions. The driver calls the
+two functions one by one, because the smallest problems need no plan. The driver carries out the plan; ``explain`` and
+INT8BLAS_VERBOSE report the plan.
 """
 
 from libc.stdlib cimport malloc
@@ -52,7 +53,7 @@ def paths():
 
 
 cdef bint is_register_of_columns(const Problem *g) noexcept nogil:
-    """Return whether the path register takes the transpose of a problem with a plain B."""
+    """Return whether the path `register` takes the transpose of a problem with a plain B."""
     cdef Problem t
     transpose_problem(&t, g)
     return is_register(&t)
@@ -72,8 +73,8 @@ cdef void fit_threads(Resolved *r) noexcept nogil:
 
 
 cdef int threads_of(const Problem *given) noexcept nogil:
-    """Return the number of threads that a product uses, without reading its operands. So the plan omits the step
-    `specialize` of `plan_form`, which reads them."""
+    """Return the number of threads that a product uses, without reading the operands: the plan omits the step
+    `specialize` of `plan_form`, which reads operands."""
     cdef Resolved r
     choose_form(given, &r)
     choose(r.problem, &r.plan)

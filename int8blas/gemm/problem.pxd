@@ -23,12 +23,12 @@ cdef struct DynamicSource:
 
 # The panels of B' that are split into a dense part and outliers (csrc/gemm/outliers_body.h), only without VNNI.
 cdef struct SplitB:
-    const uint8_t *panels       # for each panel, whether it is split; NULL if no panel is
+    const uint8_t *panels       # whether each panel is split; NULL if no panel is split
     const int8_t *dense         # the dense parts, in the layout of B'
     const i8_outliers *outliers
     # starts[(p * blocks + q) * 16 + c] is the index of the first outlier of column c of panel p in K block q.
     const int64_t *starts
-    int64_t k                   # size of these K blocks
+    int64_t k                   # size of a K block
 
 
 # A packed B', and facts about its panels. `slice_panels` advances all pointers.
@@ -36,30 +36,30 @@ cdef struct Panels:
     const int8_t *data          # NULL if B is plain
     ptrdiff_t step              # bytes from one panel to the next
     const int64_t *col_sums
-    const uint8_t *certified    # for each panel, whether no sum of two products exceeds 16 bits
+    const uint8_t *certified    # whether each panel has a no-saturation proof
     const uint16_t *pair_sums   # the largest pair sum of each panel (csrc/gemm/packing.h), or NULL if unknown
     SplitB split
     const Panels *as_s8         # the panels of a u8 B without the shift if no value exceeds 127; else NULL
 
 
-# A packed B of 4 bits: each byte has two values of 0 to 15 (csrc/gemm/gemm.h). B' has these values minus `zero`, or
-# minus `zeros`, [panels][groups][16], which has a zero point for each column of each group of `size` k.
+# A packed B of 4 bits: each byte has two values of 0 to 15 (csrc/gemm/gemm.h). B' has these values minus zero points.
+# Without groups, all of B has one zero point.
 cdef struct FourBits:
     const uint8_t *data         # NULL if B does not have 4 bits
     ptrdiff_t step              # bytes from one panel to the next
-    const int64_t *col_sums     # of B'; NULL in a part of K
-    uint8_t zero
-    const uint8_t *zeros        # or NULL
-    int64_t size
+    const int64_t *col_sums     # sums of the columns of B'; NULL in a part of K
+    uint8_t zero                # the zero point of all of B, if `zeros` is NULL
+    const uint8_t *zeros        # zero points of the columns in each group: [panels][groups][16]; or NULL
+    int64_t size                # number of k of a group
 
 
 cdef enum:
     PACK_PANELS = 4             # panels that are packed together: whole cache lines of a C-ordered B
     STEP_K = 8                  # k of a step of B of 4 bits
-    STEP_BYTES = 64             # bytes of such a step in a panel
+    STEP_BYTES = 64             # bytes of a step in a panel
     # The maximum bytes of packed B that a call keeps at a time, unless one block needs more. 256 x 4096 x 1024 takes
     # 2.18 ms with 1 MiB, 2.21 ms with 4 MiB and 2.28 ms with 16 MiB (one thread, AVX512-VNNI, Zen 5). With several
-    # threads smaller blocks would add barriers, because threads meet after they have packed a block.
+    # threads smaller blocks would add barriers, because threads synchronize after they have packed a block.
     PACKED_BYTES = 4 << 20
 
 
@@ -82,13 +82,13 @@ cdef struct Output:
     uint8_t dry_run             # only acquire and release the memory of the call
 
 
-# The source of an A' that is not materialized. The product computes rows of A' from this source, block by block.
+# The source of an A' that is not in memory. The product computes rows of A' from this source, block by block.
 cdef struct Source:
     const DynamicSource *dynamic    # if not NULL, A has real numbers, with the strides of `a`
     const i8_image *image       # if not NULL, A' is the matrix of this image (csrc/gemm/im2col_body.h) ^ a.sign_flip
 
 
-# Facts that the caller knows. The product would need time to find them.
+# Facts that the caller knows, and that the product would need time to find.
 cdef struct Known:
     const int32_t *col_init     # -ao * column sums of a packed B, or NULL
     const int64_t *window_sums  # sums of the rows of A' - ao of an image, for zero points of B
@@ -149,8 +149,8 @@ cdef inline bint is_quantized(const Problem *g) noexcept nogil:
 
 
 cdef inline bint has_scale_groups(const Problem *g) noexcept nogil:
-    """Return whether the weights have scale groups (see scale_groups.pyx). The epilogue's own scale is then 1, because
-    the scales of groups contain the scales of rows and of a dynamic source."""
+    """Return whether the weights have scale groups (see scale_groups.pyx). With scale groups, the epilogue's own scale
+    is 1, because the scales of groups contain the scales of rows and of a dynamic source."""
     return g.epilogue.kind == I8_SCALE_GROUPS
 
 
@@ -175,7 +175,7 @@ cdef inline const float *row_scales_from(const Problem *g, int64_t row) noexcept
 
 
 cdef inline void start(Problem *g, bint saturating) noexcept nogil:
-    """Make an empty problem for the calling thread; `run` fills in the number of threads."""
+    """Make an empty problem for the calling thread; `run_problem` sets the number of threads."""
     # Set single members. The compiler turns memset into REP STOS, which takes longer than these stores.
     g.kernels = current_kernels()
     g.machine = &this_machine
@@ -221,7 +221,7 @@ cdef inline void slice_panels(Panels *x, int64_t panel, int64_t k) noexcept nogi
 
 
 cdef inline void set_tile_output(const Problem *g, i8_tile_output *out, int64_t row, int64_t column) noexcept nogil:
-    """Set `out` to the epilogue for a tile that begins at this row and column of C, for a micro-kernel. The caller sets
+    """Set `out` to the epilogue that a micro-kernel applies to the tile at this row and column of C. The caller sets
     the address of C."""
     out.epilogue = &g.epilogue
     out.row, out.column = row, column
@@ -231,7 +231,7 @@ cdef inline void set_tile_output(const Problem *g, i8_tile_output *out, int64_t 
 
 cdef inline int64_t cached_b_bytes(const Problem *g) noexcept nogil:
     """Return the size in bytes up to which B counts as cached in L2: all of L2, or half of L2 with a matrix unit,
-    because its sums and C take the other half."""
+    because the unit's sums and C take the other half."""
     return g.machine.l2 if g.kernels.matrix is NULL else g.machine.l2 // 2
 
 
@@ -249,7 +249,7 @@ cdef inline int64_t block_a_bytes(const Problem *g) noexcept nogil:
 
 # The minimum number of rows of C for which split panels are multiplied in two parts. For fewer rows the vectors of the
 # kernel for outliers are mostly empty. If 0.4 % of B are outliers, 4 x 512 x 512 takes 6.1 us in two parts and 5.9 us
-# in one part, and 7 x 512 x 512 takes 8.7 us and 10.3 us (AVX-512BW, Zen 5).
+# in one part, and 7 x 512 x 512 takes 8.7 us in two parts and 10.3 us in one part (AVX-512BW, Zen 5).
 cdef enum:
     SPLIT_ROWS = 7
 
@@ -319,7 +319,7 @@ cdef inline int64_t busy_threads(const Problem *g, double least, int64_t vectors
 
 
 cdef inline double least_work(const Problem *g) noexcept nogil:
-    """Return thread_work, doubled if the path few_rows reads B in place: reading B in place is slower than reading a
+    """Return thread_work, doubled if the path `few_rows` reads B in place: reading B in place is slower than reading a
     packed B."""
     return thread_work(g) * (2 if g.panels.data is NULL and g.m <= g.kernels.tuning.few_rows_limit else 1)
 

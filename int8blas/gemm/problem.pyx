@@ -17,8 +17,8 @@ cdef enum:
 
 
 cdef int64_t product_bound(const Problem *g) noexcept nogil:
-    """Return a bound for the magnitude that one k adds to an element of (A - ao) @ (B - bo). A result beyond s32 is not
-    a bound."""
+    """Return a bound for the magnitude that one k adds to an element of (A - ao) @ (B - bo). A result beyond s32 means
+    no bound."""
     if g.known.large_zeros:
         return <int64_t>1 << 32
     if g.saturating:
@@ -47,7 +47,7 @@ cdef int64_t offset_bound(const Problem *g) noexcept nogil:
 
 
 cdef void transpose_problem(Problem *t, const Problem *g) noexcept nogil:
-    """Set `t` to C.T := (B - bo).T @ (A - ao).T, for a plain B. A shift by 128 gives each operand the other's sign."""
+    """Set `t` to C.T := (B - bo).T @ (A - ao).T, for a plain B. A shift by 128 exchanges the operands' signs."""
     t[0] = g[0]
     t.m, t.n = g.n, g.m
     t.a, t.b = transposed(&g.b, SHIFT), transposed(&g.a, -SHIFT)
@@ -122,7 +122,8 @@ cdef void slice_columns(Problem *part, const Problem *g, int64_t first, int64_t 
 
 
 cdef void slice_k(Problem *part, const Problem *g, int64_t first, int64_t k, int32_t *sums) noexcept nogil:
-    """Set `part` to the bare product over `k` k from `first` on, stored to `sums` [m][n]. `first` is a multiple of 8.
+    """Set `part` to the bare product over the part of K from `first` to `first + k`, stored to `sums` [m][n]. `first`
+    is a multiple of 8.
 
     If B is packed, the part has no zero points, because the column sums of a packed B are over all of K.
     """

@@ -46,7 +46,7 @@ cdef struct RowsOfA:
 
 cdef int64_t scan(const RowsOfA *a, int64_t m, int64_t n, const int8_t *column, int64_t found, int64_t *where,
                   int64_t limit) noexcept nogil:
-    """Count the saturating pairs of C[m, n], and append them to the `found` positions in `where`."""
+    """Count the saturating pairs of C[m, n], and append their positions to the `found` positions in `where`."""
     cdef const uint8_t *row = a.data + m * a.row
     cdef int64_t k, total
     cdef const int8_t *pair
@@ -68,7 +68,7 @@ cdef int64_t scan(const RowsOfA *a, int64_t m, int64_t n, const int8_t *column, 
 def would_saturate(a, b, *, trans_a=False, trans_b=False, limit=1000):
     """Find the sums of two products in op(A) @ op(B) that saturate with ``numerics="saturating"``.
 
-    On a CPU without VNNI, libraries that do not avoid such saturation return wrong results for these operands.
+    On a CPU without VNNI, a library that does not avoid this saturation returns wrong results for the operands.
 
     Parameters
     ----------

@@ -4,8 +4,8 @@
 
 The operations are in f32, and each is rounded once. The epilogue computes C from y. If the kernel table has a
 micro-kernel for scale groups (TileForms.scaled_tiles), the micro-kernel computes all groups of one tile and keeps the
-integer sums and y in registers. Otherwise the loops compute each group for several tiles along M, and the integer sums
-and y stay in the L1 cache.
+integer sums and y in registers. Without this micro-kernel, the loops compute each group for several tiles along M, and
+the integer sums and y stay in the L1 cache.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -98,7 +98,7 @@ cdef void add_groups(LoopState *loop, i8_scale_group_args *a) noexcept nogil:
     cdef i8_tile_args *t = &loop.tile
     cdef const i8_scale_groups *s = g.epilogue.scale_groups
     cdef int64_t size = s.size, group, i
-    # The distances from one group to the next.
+    # Bytes from one group of k to the next in A.
     cdef ptrdiff_t a_step = size // I8_GROUP * t.a.group * (2 if loop.dot == I8_DOT2 else 1)
     cdef const int8_t *b = t.b.data
     cdef const int32_t *terms = loop.arena.rows.group_terms

@@ -28,8 +28,8 @@ cdef enum:
 cdef class PackedB16(Packed):
     """A matrix B of int16 packed for multiplication from the right; made by :func:`pack_b`.
 
-    :func:`matmul` and :func:`gemm_s16s16s32` take a PackedB16 as B. Like a :class:`PackedB` it is immutable, many
-    threads may use it at once, and it can be pickled, saved to a file and mapped from the file. ``copy.copy`` and
+    :func:`matmul` and :func:`gemm_s16s16s32` take a PackedB16 as B. Like a :class:`PackedB`, a PackedB16 is immutable,
+    many threads may use it at once, and it can be pickled, saved to a file and mapped from the file. ``copy.copy`` and
     ``copy.deepcopy`` return the matrix itself.
 
     Attributes
@@ -64,7 +64,7 @@ cdef class PackedB16(Packed):
     _what = "packed matrix of 16 bits"
 
     def __cinit__(self):
-        # An empty matrix, so that an object from __new__ is safe to use.
+        # Begin with an empty matrix, so that an object from __new__ is safe to use.
         self._typenum = cnp.NPY_INT16
         self._data = np.empty((0, 0, I8_PANEL, PAIR), np.int16)
 

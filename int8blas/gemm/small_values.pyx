@@ -2,7 +2,7 @@
 
 VPMADDUBSW adds the products of two neighbours along k in s16, but 255 * 127 + 255 * 127 does not fit s16. VPMADDUBSW is
 exact for any A' if the values of B' are small (B's no-saturation proof), and for any B' if the values of A' are small.
-So ``find_range`` finds the largest value of A' in each M block before the block is packed, and packing finds the
+``find_range`` therefore finds the largest value of A' in each M block before the block is packed, and packing finds the
 largest pair sum of each panel of B'. ``choose_dot`` takes the fastest multiply-add that is exact for the values of both
 operands. A large value slows down only its M block or its panel.
 
@@ -10,8 +10,9 @@ The shift by 128 makes small values large. Two methods avoid the shift. A u8 B w
 because its bytes are s8 already (`unshift`). Each M block of an s8 A can be shifted so that its smallest value becomes
 0 (`rebase`).
 
-The path triangle multiplies a matrix by its own transpose. If its values span at most 127, each value minus the
-smallest is both a u8 and an s8. Then the same panels are A' and B', and two products of 127 * 127 fit s16.
+The path `triangle` multiplies a matrix by its own transpose. If the values of the matrix span at most 127, each value
+minus the smallest value is both a u8 and an s8. A' and B' are then the same panels, and two products of 127 * 127 fit
+s16.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
@@ -38,10 +39,11 @@ cdef enum:
 
 cdef int64_t groups_that_fit(int64_t largest, int64_t pair_sum) noexcept nogil:
     """Return the number of groups of k that can be added in s16, for an A' of 0 to `largest` and this pair sum of B'.
-    Return 0 if the sum of one group may not fit.
+    Return 0 if the sum of one group may exceed s16.
 
     VPMADDUBSW adds two products, for k and k + 1. Products with positive values of B' are at least 0, and products with
-    negative values are at most 0. So the sum is at most largest * pair_sum in magnitude. n groups add n such sums.
+    negative values are at most 0. Each sum is therefore at most largest * pair_sum in magnitude, and n groups add n
+    sums.
     """
     return MOST_GROUPS if largest * pair_sum == 0 else LARGEST_S16 // (largest * pair_sum)
 
@@ -56,7 +58,7 @@ cdef int small_dot(int64_t groups, bint few_rows) noexcept nogil:
 
 cdef int small_triangle_dot(const Problem *g, int64_t *groups) noexcept nogil:
     """Return the multiply-add of a triangle whose values have a known spread. Set `groups` to the number of groups that
-    it adds in s16."""
+    the multiply-add adds in s16."""
     groups[0] = groups_that_fit(g.known.spread, 2 * g.known.spread)
     return small_dot(groups[0], False)
 
@@ -76,7 +78,7 @@ cdef int64_t pair_sum_of(const PackedBlock *b, int64_t panel) noexcept nogil:
 
 cdef bint may_rebase(const LoopState *loop) noexcept nogil:
     """Return whether rows of A' may be rebased: the term of the zero point must be in the start values of the tiles, so
-    that column sums can correct it."""
+    that column sums can correct the term."""
     return (
         loop.g.a.sign_flip != 0 and loop.g.a.zero_point != 0 and loop.b.col_sums is not NULL and not loop.p.common.wide
         and not zero_by_row(loop.g)
@@ -84,7 +86,7 @@ cdef bint may_rebase(const LoopState *loop) noexcept nogil:
 
 
 cdef void find_range(LoopState *loop) noexcept nogil:
-    """Find the largest value of A' in the M block. Rebase the M block if the N block is then faster."""
+    """Find the largest value of A' in the M block. Rebase the M block if rebasing makes the N block faster."""
     cdef const Problem *g = loop.g
     cdef int64_t enough = 0, panel
     cdef uint8_t found[2]
@@ -102,8 +104,8 @@ cdef void find_range(LoopState *loop) noexcept nogil:
     if found[1] - found[0] > enough:
         return
     loop.largest = found[1]
-    # Widening reads the caller's A, which is not rebased. So rebase only if the largest value is then at most 127. All
-    # pair sums then fit, and no panel is widened.
+    # Widening reads the caller's A, which is not rebased. Rebase only if the largest rebased value is at most 127, so
+    # that all pair sums fit s16 and no panel is widened.
     if rebases and found[1] - found[0] <= LARGEST_S16 // I8_MAX_PAIR_SUM:
         loop.largest, loop.rebase = found[1] - found[0], found[0]
 
@@ -118,8 +120,8 @@ cdef void rebase_start(const LoopState *loop) noexcept nogil:
 
 
 cdef int64_t groups_in_s16(const LoopState *loop, int64_t panel, int width) noexcept nogil:
-    """Return the number of groups of some panels that can be added in s16. With scale groups the number is at most
-    1."""
+    """Return the number of groups of some panels that can be added in s16: at most 1 with scale groups or skipped
+    padding."""
     cdef int64_t pair_sum = 0, groups, i
     for i in range(width):
         pair_sum = max(pair_sum, pair_sum_of(&loop.b, panel + i))

@@ -1,9 +1,9 @@
 """Spans: the parts of a window that are not all padding.
 
-At the border of an image, windows contain padding. If the zero point is 0, products with padding are 0. So a tile of
-outputs in one line skips the lines of its windows above and below the image. With many channels, a tile also skips the
-taps left and right of the image. For this, the tile stores and loads its sums between columns of taps, which must take
-less time than the skipped products.
+At the border of an image, windows contain padding. If the zero point is 0, products with padding are 0. A tile of
+outputs in one line therefore skips the lines of its windows above and below the image. With many channels, a tile also
+skips the taps left and right of the image. To skip taps, the tile stores and reloads its sums between columns of taps,
+which must take less time than the skipped products.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -94,7 +94,7 @@ cdef int tap_spans(const i8_image *m, int64_t w, int height, int64_t lines, Span
 
 cdef void multiply_spans(const i8_kernels *kernels, const i8_tile_args *tile, const Span *spans, int count, int dot,
                          int height, int width, int64_t line) noexcept nogil:
-    """Compute only the spans of a tile. `dst` has the sums between two spans. A line of the windows has `line`
+    """Compute only the spans of a tile. Between two spans, the sums are in `dst`. A line of the windows has `line`
     columns."""
     cdef i8_tile_args t = tile[0]
     cdef ptrdiff_t row = width * I8_PANEL
@@ -121,7 +121,7 @@ cdef void multiply_spans(const i8_kernels *kernels, const i8_tile_args *tile, co
 
 
 cdef void split_whole_span(Span *spans, int count, int height) noexcept nogil:
-    """Split the only span that has all rows into two spans. The second becomes the last span."""
+    """Split the only span that has all rows into two spans. The second span becomes the last span."""
     cdef int i
     for i in range(count):
         if spans[i].rows == height:

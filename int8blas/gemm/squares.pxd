@@ -12,7 +12,7 @@ cdef enum:
     SOME_ROWS = 256
 
 
-# Rows of bytes, by their strides.
+# Rows of bytes with any strides.
 cdef struct Rows:
     const uint8_t *data
     int64_t count, k

@@ -35,7 +35,7 @@ cdef void add_short_squares(const i8_kernels *kernels, const Rows *x, int32_t *s
 cdef void add_panel_squares(const Problem *g, const int8_t *panel, int64_t k, const int64_t *sums, int64_t columns,
                             bint is_first, int32_t *squares) noexcept nogil:
     """Add the squares of the first `columns` columns of a packed panel to `squares`. The panel has a part of K. `sums`
-    has the sums of its columns."""
+    has the sums of the panel's columns."""
     cdef int32_t some[I8_PANEL]
     cdef int32_t *found = squares if is_first and columns >= I8_PANEL else some
     cdef int64_t i

@@ -1,11 +1,11 @@
 """A stack of products that differ only in the addresses of their matrices.
 
 A decision for one product holds for all products of the stack, so it is made once. The innermost dimension of a stack
-is a run of evenly spaced matrices. The kernel of stacks (csrc/gemm/stack_body.h) multiplies a run of matrices of up to
-32 rows and columns in one call, and runs of elements, and of vectors whose neighbours in the run are neighbours in
-memory. Longer matrices have slices of some rows, and a call multiplies one slice of each matrix. The kernel of dot
-products multiplies contiguous vectors. The path tiny multiplies small problems, without a plan. The driver plans all
-other products one by one.
+is a run of evenly spaced matrices. One call of the kernel of stacks (csrc/gemm/stack_body.h) multiplies a run of
+matrices of up to 32 rows and columns, a run of elements, or a run of vectors whose elements of equal index are
+contiguous in memory. Longer matrices have slices of some rows, and a call multiplies one slice of each matrix. The
+kernel of dot products multiplies contiguous vectors. The path `tiny` multiplies small problems, without a plan. The
+driver plans all other products one by one.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -35,7 +35,7 @@ cdef enum Way:
     BY_REGISTER                 # the kernel of stacks
     BY_SLICES                   # the kernel of stacks, for some rows or columns of C at a time
     BY_DOT                      # the kernel of dot products
-    BY_TILES                    # the path tiny
+    BY_TILES                    # the path `tiny`
     BY_PLAN                     # the driver
 
 
@@ -72,7 +72,7 @@ cdef bint broadcast_to_stack(Stack *s, ptrdiff_t *steps, cnp.ndarray array, int 
     cdef int axis
     cdef int64_t size
     for axis in range(s.dims):
-        # Axis `axis` of the stack is axis `axis + own - s.dims` of `array`, if this number is not negative.
+        # Axis `axis` of the stack is axis `axis + own - s.dims` of `array`, unless this number is negative.
         steps[axis] = 0
         size = 1 if axis + own < s.dims else cnp.PyArray_DIM(array, axis + own - s.dims)
         if size != 1:
@@ -141,8 +141,7 @@ cdef inline void step_matrices(Problem *g, const Stack *s, int axis, int64_t ste
 
 
 cdef void set_matrices(Problem *g, const Stack *s, int64_t index, int64_t *position) noexcept nogil:
-    """Advance the matrices of `g`, the first product of the stack, to product `index`, and set its position along each
-    axis."""
+    """Advance the matrices of `g`, the first product of the stack, to product `index`, and set `position`."""
     cdef int axis
     for axis in reversed(range(s.dims)):
         position[axis] = index % s.shape[axis]

@@ -4,7 +4,7 @@
 
     C := sat_s32(rne(alpha * (op(A) - ao) @ (op(A) - ao).T + beta * C))
 
-The elements have the bits of ``gemm_u8u8s32`` or ``gemm_s8s8s32``. ``blas`` describes the formula.
+The elements equal the elements of ``gemm_u8u8s32`` or ``gemm_s8s8s32``, bit for bit. ``blas`` describes the formula.
 """
 
 from libc.stdint cimport int32_t, int64_t
@@ -61,7 +61,7 @@ cdef cnp.ndarray new_c(Problem *g):
 
 cdef object call(str name, object alpha, object a, object beta, object c, object trans, object lower,
                  object overwrite_c, object ao, object numerics, int a_type):
-    """Check the arguments of either function, set up the problem, and compute the problem."""
+    """Check the arguments of `syrk_u8s32` or `syrk_s8s32`, set up the problem, and compute the problem."""
     cdef Problem g
     cdef cnp.ndarray x, target, given, _ao_array, _bo_array
     cdef int saturated
@@ -96,8 +96,8 @@ cdef object call(str name, object alpha, object a, object beta, object c, object
 def syrk_u8s32(alpha, a, beta=0.0, c=None, trans=False, lower=False, overwrite_c=False, *, ao=0, numerics="exact"):
     """C := sat_s32(rne(alpha * (op(A) - ao) @ (op(A) - ao).T + beta * C)) in one triangle, for uint8 A.
 
-    This function does half the work of :func:`gemm_u8u8s32`. It computes Gram matrices, covariances, and similarities
-    between the rows of a matrix.
+    This function does half the work of :func:`gemm_u8u8s32`. Such products are Gram matrices, covariances, and
+    similarities between the rows of a matrix.
 
     Parameters
     ----------
@@ -139,12 +139,11 @@ def syrk_u8s32(alpha, a, beta=0.0, c=None, trans=False, lower=False, overwrite_c
 
     See Also
     --------
-    matmul : ``matmul(a, a.T)`` and ``matmul(a.T, a)`` compute a triangle too, and mirror it.
+    matmul : ``matmul(a, a.T)`` and ``matmul(a.T, a)`` also compute one triangle, and mirror the triangle.
 
     Notes
     -----
-    The elements have the bits of ``gemm_u8u8s32(1, a, a, trans_b=True)``, or with `trans` of
-    ``gemm_u8u8s32(1, a, a, trans_a=True)``.
+    The elements have the bits of ``gemm_u8u8s32(1, a, a, trans_b=True)``, or ``trans_a=True`` with `trans`.
 
     Examples
     --------

@@ -109,7 +109,7 @@ cdef void multiply_outliers(LoopState *loop) noexcept nogil:
 
 
 cdef void widen_panels(LoopState *loop) noexcept nogil:
-    """Widen the current panels to s16, and let the micro-kernel read them."""
+    """Widen the current panels to s16, and let the micro-kernel read the widened panels."""
     cdef i8_tile_args *t = &loop.tile
     cdef int64_t groups = groups_of(loop.at.k)
     cdef int i
@@ -263,8 +263,8 @@ cdef inline void add_wide(const LoopState *loop) noexcept nogil:
 
 
 cdef inline bint is_full(LoopState *loop) noexcept nogil:
-    """Return whether to apply the epilogue now to the sums that wait. Apply it if no more tiles can wait with them, or
-    if there is no room for the sums of the next tile."""
+    """Return whether to apply the epilogue now to the sums that wait: no more tiles can join these sums, or the sums of
+    the next tile have no room."""
     cdef const Cursor *at = &loop.at
     cdef Pending *z = &loop.pending
     if not z.along_m:
@@ -323,8 +323,8 @@ cdef void store_rows(const Problem *g, i8_output_args *o) noexcept nogil:
 
 
 cdef void store_tile(LoopState *loop) noexcept nogil:
-    """Finish tiles that the micro-kernel has computed. Unless it has stored C, add their sums to the wide sums. Apply
-    the epilogue to the sums that wait, if no more tiles can wait with them."""
+    """Finish tiles that the micro-kernel has computed. Unless the micro-kernel has stored C, add the sums of the tiles
+    to the wide sums, if sums are wide. Apply the epilogue to the waiting sums if no more tiles can join them."""
     cdef const Cursor *at = &loop.at
     cdef Pending *z = &loop.pending
     cdef i8_output_args *o = &z.args

@@ -25,8 +25,7 @@ cdef extern from "gemm/direct.h" nogil:
                             ptrdiff_t c_row, int64_t m, int64_t n, int64_t k)
 
 cdef enum:
-    # The number of groups of k in a block. With AVX-512, a panel of B then takes 24 KiB of the L1 cache, and the A of a
-    # tile 8 KiB.
+    # The number of groups of k in a block. With AVX-512, a panel of B takes 24 KiB of L1, a tile's A 8 KiB.
     BLOCK_GROUPS = 128
     A_BYTES = 128 << 10         # bytes of a block of A, in the L2 cache
     B_BYTES = 512 << 10         # bytes of a block of B, in the L2 or L3 cache
@@ -250,7 +249,7 @@ cdef int multiply_some(const void *job, int64_t part, int64_t parts) noexcept no
 
 
 cdef int multiply_wide(const WideProduct *w, int threads) noexcept nogil:
-    """Compute a stack of products. Return 0, or -1 if there is no memory; nothing is written then."""
+    """Compute a stack of products. Return 0, or -1 if there is no memory; C is then unchanged."""
     cdef WideJob job
     cdef Rectangle r
     cdef const i8_wide_kind *kind = &w.kernels.kinds[w.kind]
@@ -316,7 +315,7 @@ cdef void set_digits(int64_t *digits, const char *p, int type) noexcept nogil:
 
 cdef int64_t exact_element(const WideProduct *w, int64_t index, int64_t row, int64_t column, bint to_u64,
                            bint *beyond) noexcept nogil:
-    """Return one element of C, saturated to s64 or to u64 (returned as the bits of an s64); set `beyond` if the element
+    """Return one element of C, saturated to s64, or to u64 with its bits in an s64. Set `beyond` if the element
     saturated."""
     cdef int64_t sums[5]
     cdef int64_t x[3]
@@ -338,7 +337,7 @@ cdef int64_t exact_element(const WideProduct *w, int64_t index, int64_t row, int
                 sums[i + 1] += sums[i] >> DIGIT_BITS
                 sums[i] &= DIGIT_MASK
     # `top` has bits 66 and above of the sum. In a sum that fits u64, all bits beyond 63 are 0. In a sum that fits s64,
-    # they equal the sign bit.
+    # all bits from 63 on are equal.
     top = (sums[4] << DIGIT_BITS) + sums[3]
     if to_u64:
         if sums[4] < 0:

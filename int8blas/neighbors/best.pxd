@@ -40,7 +40,7 @@ cdef inline int64_t items_room(int64_t most) noexcept nogil:
 
 
 cdef inline int64_t most_listed(int64_t most) noexcept nogil:
-    """Return the maximum number of items of a shortened list. Keeping exactly the best rows would take longer."""
+    """Return the maximum number of items of a shortened list. Keeping exactly `most` items would take longer."""
     return most + most // 8
 
 
@@ -52,7 +52,7 @@ cdef inline int64_t key_of_real(double x) noexcept nogil:
 
 
 cdef inline double real_of_key(int64_t key) noexcept nogil:
-    """Return the number with this key."""
+    """Return the number that `key_of_real` maps to this key."""
     cdef double x
     if key < 0:
         key ^= <int64_t>0x7fffffffffffffff
@@ -61,7 +61,7 @@ cdef inline double real_of_key(int64_t key) noexcept nogil:
 
 
 cdef inline uint64_t rank_of_key(int64_t key) noexcept nogil:
-    """Return the rank of an Entry, so that larger keys have smaller ranks."""
+    """Return the rank of an Entry with this key. Larger keys have smaller ranks."""
     return <uint64_t>INT64_MAX - <uint64_t>key
 
 

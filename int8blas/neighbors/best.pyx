@@ -1,9 +1,9 @@
 """The best rows of a query so far: a heap of a few rows, or a list of many rows.
 
-A heap has the worst row on top, and the next better row replaces it. Replacing takes longer if the search finds more
-rows. A list takes all rows below a bound, in the order in which they are found. When it is full, the rows above a new
-bound are removed. So each row that enters the list is moved about twice, for any length of the list. At the end the
-heap or the list is sorted, by rank and then by index.
+A heap has the worst row on top, and the next better row replaces the worst row. The more rows a heap has, the longer a
+replacement takes. A list takes all rows below a bound, in the order in which they are found. When the list is full,
+rows above a new bound are removed, so each row that enters the list is moved about twice, for any length of the list.
+At the end the heap or the list is sorted, by rank and then by index.
 """
 
 from libc.stdint cimport UINT64_MAX, int64_t, uint64_t
@@ -12,11 +12,11 @@ from libc.string cimport memcpy, memset
 from int8blas.core.split cimport ceil_div
 
 cdef enum:
-    # The number of bits of a digit of ranks, for selecting. The number is small, because clearing and adding up the
+    # The number of bits of a digit of ranks, for selecting. A digit has few bits, because clearing and adding up the
     # counts of all digits takes time.
     SELECT_BITS = 8
-    # The maximum number of bits of a digit, for sorting. The counts of all digits then take 16 KiB of the L1 cache, and
-    # a rank of 32 bits has three digits.
+    # The maximum number of bits of a digit, for sorting. The counts of all digits of 11 bits take 16 KiB of the L1
+    # cache, and a rank of 32 bits has three digits.
     SORT_BITS = 11
 
 
@@ -110,8 +110,8 @@ cdef bint append(Best *best, int64_t most, uint64_t *items, const uint64_t *foun
 
 
 cdef bint insert_best(Best *best, uint64_t *items, const uint64_t *found, int64_t count) noexcept nogil:
-    """Replace the only item by the best of some short items, if this item is below `bound`. Return whether `bound` has
-    changed. A heap would take a branch for each item."""
+    """Replace the only item by the best of some short items, if the best item is below `bound`. Return whether `bound`
+    has changed. A heap would take a branch for each item."""
     cdef uint64_t least = UINT64_MAX
     cdef int64_t i
     for i in range(count):
@@ -143,8 +143,8 @@ cdef inline void find_range(const Item *items, int64_t count, uint64_t *low, uin
 
 
 cdef inline int64_t keep_up_to(Item *items, int64_t count, uint64_t high, int64_t left) noexcept nogil:
-    """Keep the items below `high`, and the first `left` items of rank `high`. Later items of this rank are not among
-    the best. Return the number of kept items. Any branch in these loops would often be mispredicted."""
+    """Keep the items below `high`, and the first `left` items of rank `high`. Later items of rank `high` are not among
+    the best items. Return the number of kept items. Branches in the loops would often be mispredicted."""
     cdef int64_t kept = 0, i
     cdef bint is_tied
     cdef Item item
@@ -164,10 +164,10 @@ cdef inline int64_t keep_up_to(Item *items, int64_t count, uint64_t high, int64_
 
 
 cdef void shorten(Best *best, int64_t most, Item *items) noexcept nogil:
-    """Remove items that are not among the `most` best, until there are at most `most_listed`. Keep their order.
+    """Remove items that are not among the `most` best, until at most `most_listed` remain. Keep their order.
 
-    The number of ranks with each leading digit tells which digit the worst of the `most` best items has. Items with a
-    worse digit are removed. If too many items have this digit, their next digits are counted."""
+    The counts of the leading digits of ranks tell which digit the worst of the `most` best items has. Items with a
+    worse digit are removed. If too many items have the digit of the worst item, their next digits are counted."""
     cdef int64_t counts[1 << SELECT_BITS]
     cdef uint64_t low, high, span, rank
     cdef int64_t i, digit, left = most
@@ -212,7 +212,7 @@ cdef inline void sort_list(Best *best, Item *items, Item *scratch) noexcept nogi
     find_range(items, best.count, &low, &high)
     low = floor_of(low, items)
     width = max(0, bits_of(high - low) - shift)
-    # Few items have short digits, because clearing and adding up the counts would take longer than moving the items.
+    # Choose short digits for few items, because clearing and adding up many counts would take longer than moving items.
     bits = min(<int>SORT_BITS, bits_of(best.count) + 1)
     bits = <int>ceil_div(width, max(ceil_div(width, bits), 1))
     width += shift

@@ -75,7 +75,7 @@ cdef int product_threads(const Problem *g, cnp.ndarray x) noexcept:
 
 
 cdef int run_staged(Problem *g, cnp.ndarray a, PackedB packed) except -1:
-    """Compute distances with an epilogue that adds the squares. Two times a product must fit int64."""
+    """Compute distances with an epilogue that adds the squares. Twice each product must fit int64."""
     cdef char some[FEW_SQUARES * 4 + ALIGNMENT]
     cdef int32_t *x_squares = <int32_t *>aligned(some)
     cdef bint in_place = takes_in_place(g)
@@ -100,7 +100,7 @@ cdef int run_staged(Problem *g, cnp.ndarray a, PackedB packed) except -1:
 
 
 cdef int add_squares(cnp.ndarray products, cnp.ndarray x_squares, cnp.ndarray y_squares) except -1:
-    """Replace products by distances. For a K this long, this step takes hardly any time compared with the products."""
+    """Replace products by distances. K is so long that this step takes hardly any time compared with the products."""
     np.multiply(products, -2, out=products)
     np.add(products, x_squares[:, np.newaxis], out=products)
     np.add(products, y_squares, out=products)
@@ -126,18 +126,18 @@ def sqeuclidean(x, y, *, out=None, dtype=None):
         Vectors of shape (M, K), or one vector of shape (K,), with any strides.
     y : array_like of uint8 or int8, or PackedB
         Vectors of shape (N, K), or one vector, with any strides. The dtype of y may differ from the dtype of x.
-        ``pack_b(y, trans_b=True)`` is faster: a :class:`PackedB` of shape (K, N), which also keeps the sums of squares.
+        A :class:`PackedB` of shape (K, N), ``pack_b(y, trans_b=True)``, saves packing y, and keeps the sums of squares.
     out : ndarray of int32 or int64, optional
         The array for the result. The array must have the shape of the result, and may have any strides.
     dtype : dtype, optional
-        The dtype of the result, int32 or int64. The default is the dtype of `out`. Without `out` it is int32 if all
-        distances fit (K up to 33,025 for equal dtypes, up to 14,639 for different dtypes), and int64 otherwise.
+        The dtype of the result, int32 or int64. The default is the dtype of `out`. Without `out` the default is int32
+        if all distances fit (K up to 33,025 for equal dtypes, up to 14,639 for different dtypes), and int64 otherwise.
 
     Returns
     -------
     ndarray of int32 or int64
         ``out`` if it is given. The shape is (M, N), without the dimension of a single vector. Two single vectors give a
-        scalar. int64 is exact. If int32 is requested, distances beyond int32 saturate.
+        scalar. Distances in int64 are exact. If int32 is requested, distances beyond int32 saturate.
 
     Raises
     ------

@@ -28,7 +28,7 @@ cdef enum:
     # 5).
     CALL_ROWS = 64
     # The maximum number of rows x, and of bytes of panels, in a unit. 2048 x 2048 rows of 32 bytes take 764 us with 128
-    # rows, 666 us with 512 rows and 731 us with 2048 rows. From 16 KiB to 1 MiB the bytes make 2 % difference (Zen 5).
+    # rows, 666 us with 512 rows and 731 us with 2048 rows. Times with 16 KiB to 1 MiB of panels differ by 2 % (Zen 5).
     UNIT_ROWS = 512
     UNIT_BYTES = 1 << 17
 
@@ -108,7 +108,7 @@ def hamming(x, y, *, out=None):
         Rows of 8 K bits, as :func:`numpy.packbits` returns them, of shape (M, K), or one row of shape (K,), with any
         strides.
     y : array_like of uint8, or PackedB
-        Rows of shape (N, K), or one row, with any strides. A PackedB, ``pack_b(y, trans_b=True)``, is faster.
+        Rows of shape (N, K), or one row, with any strides. A PackedB, ``pack_b(y, trans_b=True)``, saves packing y.
     out : ndarray of int32, optional
         The array for the result. The array must have the shape of the result, and may have any strides.
 

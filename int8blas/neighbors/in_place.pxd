@@ -3,7 +3,7 @@ from int8blas.gemm.problem cimport Problem
 
 cdef enum:
     # With at most FEW_X rows x, y is read in place. With more rows x, packing y is faster. The limit is PADDED_ROWS if
-    # rows have fewer than STEP bytes, the bytes of one kernel step, because the kernel pads such rows.
+    # rows have fewer than STEP bytes, the bytes of one kernel step, because the kernel pads these short rows.
     FEW_X = 16
     STEP = 64
     PADDED_ROWS = 2

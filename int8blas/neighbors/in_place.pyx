@@ -1,8 +1,8 @@
 """Distances of few rows x from plain rows y. Each row y is read from memory once.
 
 The squares of a row y take twice the multiply-adds of its product with one row x. With few rows x, a kernel reads y
-once and computes squares and products together, in registers (csrc/gemm/distances_body.h). With more rows x, the
-squares of some rows y are computed first. These rows stay in the L1 cache, and are then multiplied by all rows x.
+once and computes squares and products together, in registers (csrc/gemm/distances_body.h). With more rows x, a kernel
+first computes the squares of some rows y, which stay in the L1 cache. All rows x are then multiplied by these rows y.
 Kernels without VNNI take too few rows x. With these kernels a product multiplies one block of y at a time, and may pack
 the block.
 """
@@ -28,8 +28,8 @@ cdef enum:
     # Indices of the kernels for four rows x: the kernel without squares of y, and the kernel that gets these squares.
     FOUR_ROWS = 3
     FOUR_ROWS_OF_SQUARES = 4
-    # The rows x of the widest dot kernel, and the number of rows x above which this kernel is faster. One call takes as
-    # long as three calls of a kernel for four rows.
+    # The rows x of the widest dot kernel, and the number of rows x above which this kernel is faster than kernels for
+    # four rows. One call of the widest kernel takes as long as three calls of a kernel for four rows.
     WIDE_ROWS = 16
     PADDED_WIDE_ROWS = 12
 
@@ -45,7 +45,7 @@ cdef struct InPlace:
 
 cdef void some_distances(const InPlace *job, int64_t first, int64_t count, const int32_t *squares) noexcept nogil:
     """Compute distances from all rows x to `count` rows y from row `first` on. A kernel call takes several rows x at a
-    time. If `squares` is NULL, the squares of rows y are computed too."""
+    time. If `squares` is NULL, the kernel also computes the squares of the rows y."""
     cdef const Problem *g = job.g
     cdef i8_distance_args t
     cdef int i = 0, rows
@@ -75,7 +75,7 @@ cdef inline int64_t rows_of_l1(const Problem *g) noexcept nogil:
 
 
 cdef void more_distances(const InPlace *job, int64_t first, int64_t count) noexcept nogil:
-    """Compute distances to some rows y for more rows x. Divide the rows y into parts that fit the L1 cache."""
+    """Compute distances to some rows y for many rows x. Divide the rows y into parts that fit the L1 cache."""
     cdef const Problem *g = job.g
     cdef int32_t squares[SOME_ROWS]
     cdef int64_t end = first + count, some = rows_of_l1(g)
@@ -137,7 +137,7 @@ cdef void wide_distances(const InPlace *job, int64_t first, int64_t count) noexc
 
 
 cdef int packed_distances(const Problem *g, int64_t first, int64_t count) noexcept nogil:
-    """Compute distances to some rows y by a product that packs them. Return 0, or -1 if there is no memory."""
+    """Compute distances to some rows y by a product that packs the rows y. Return 0, or -1 if there is no memory."""
     cdef Problem own = g[0]
     cdef int32_t *squares = <int32_t *>acquire(count * sizeof(int32_t))
     cdef int status
@@ -184,7 +184,7 @@ cdef int distances_in_place(const Problem *g) noexcept:
     job.wide = NULL
     if takes_wide(g) and start_wide(&job):
         return -1
-    # Reading y takes as long as multiplying y by several rows x. So the work counts at least this number of rows x.
+    # Reading y takes as long as multiplying y by several rows x, so the work counts at least this number of rows x.
     status = run_work(
         block_distances, &job, ceil_div(g.n, job.rows),
         <double>g.n * g.k * max(<double>g.m, thread_work(g) / THREAD_BYTES), thread_work(g), GIL_WORK

@@ -26,11 +26,11 @@ DISTANCES = ("sqeuclidean", "hamming")  # the metrics whose best scores are the 
 BLOCK = 8192
 # Rescoring ranks this many candidates for each of the k wanted vectors.
 CANDIDATES = 4
-# The number of rows that a search by radius first finds for each query, and the factor by which it grows.
+# The number of rows that a search by radius first finds for each query, and the factor by which the number grows.
 RADIUS_ROWS, RADIUS_STEP = 256, 8
 # The maximum number of rows that a search by radius finds at a time, for all queries together: 64 MiB.
 MOST_FOUND = 1 << 22
-# The smallest scale of a vector. The inverse of this scale is finite.
+# The smallest scale of a vector, whose inverse is finite.
 TINY = float(np.finfo(np.float32).tiny)
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 class Queries(NamedTuple):
     """Queries in the form that a search takes.
 
-    `rows` has the integers. An integer score of a query times its factor is a score of the index. The floats of the
+    `rows` has the integers. An integer score times the factor of its query is a score of the index. The floats of the
     queries are `given * unit`."""
 
     rows: Rows
@@ -83,7 +83,7 @@ class Index:
         is int8, or uint8 for Hamming distances, whose vectors are packed bits.
     scale : float, optional
         The scale for inner products and distances of floats: an element x is stored as ``x / scale``, rounded, from
-        -128 to 127. By default the first floats that are added set it, to their largest magnitude divided by 127. For
+        -128 to 127. By default the first float vectors set the scale to their largest magnitude divided by 127. For
         cosines each vector has a separate scale, and `scale` must be None.
 
     Attributes
@@ -100,18 +100,18 @@ class Index:
 
     Notes
     -----
-    **Scores.** Scores are compared as exact integers. Returned scores are these integers times the scales, in float64,
-    or cosines of the integers. In an index with a scale, integer vectors and queries are multiples of the scale.
+    **Scores.** Scores are compared as exact integers. Returned scores are integer scores times scales, in float64, or
+    cosines of integer vectors. In an index with a scale, integer vectors and queries are multiples of the scale.
 
     **Ties.** If scores are equal, the vector that was added first comes first. An updated vector counts as added last.
-    The result does not depend on the CPU or the number of threads. With a given scale it does not depend on the
-    division of vectors among calls of `add` either.
+    The result does not depend on the CPU or the number of threads. With a given scale, the result does not depend on
+    the division of vectors among calls of `add` either.
 
     **Threads.** All methods may be called from several threads at the same time. A search sees the vectors that the
     index has when the search begins. Searches release the GIL.
 
-    **Memory.** A vector takes ``dim`` bytes (rounded up to a multiple of 4), 8 for its id and 4 for a scale. Removed
-    vectors keep their memory until half of a shard of up to 262,144 vectors is removed.
+    **Memory.** A vector takes ``dim`` bytes (rounded up to a multiple of 4), 8 bytes for its id and 4 bytes for a
+    scale. Removed vectors keep their memory until half of their shard is removed. A shard has up to 262,144 vectors.
 
     Examples
     --------
@@ -249,7 +249,7 @@ class Index:
         Returns
         -------
         ndarray of float32
-            The vectors, of shape (N, dim), or (dim,) for one id. For Hamming distances they are packed bits in uint8.
+            The vectors, of shape (N, dim), or (dim,) for one id; packed bits in uint8 for Hamming distances.
 
         Raises
         ------
@@ -318,13 +318,13 @@ class Index:
         k : int
             The number of vectors to find, at least 1.
         include, exclude : range, array_like of int or bool, or callable, optional
-            With `include` only these vectors are searched. The vectors in `exclude` are skipped. Each argument is a
-            range of ids, an array of ids, a mask of bool with an element for each id, or a function. The function takes
-            the ids as an array of int64, and returns a mask. Ids that do not exist are ignored.
+            The search takes only the vectors in `include`, if it is given, and skips the vectors in `exclude`. Each
+            argument is a range of ids, an array of ids, a mask of bool with an element for each id, or a function. The
+            function takes the ids as an array of int64, and returns a mask. Ids that do not exist are ignored.
         rescore : array_like of float or callable, optional
             The float vectors: an array (which may be mapped from a file) whose row i has the vector with id i, or a
-            function from ids to rows. The search finds the 4 k best vectors. Of these it returns the best k by the
-            scores of their floats, in float64. The argument must be None for Hamming distances.
+            function from ids to rows. The search finds the 4 k best vectors, and returns the k best of these vectors by
+            the scores of their floats, in float64. The argument must be None for Hamming distances.
 
         Returns
         -------
@@ -363,7 +363,7 @@ class Index:
     def range_search(
         self, q: npt.ArrayLike, radius: float, *, include: Filter | None = None, exclude: Filter | None = None
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64], Ids]:
-        """Find all vectors whose scores are at least `radius`, or distances at most `radius`.
+        """Find all vectors whose scores are at least `radius`, or whose distances are at most `radius`.
 
         Parameters
         ----------
@@ -420,12 +420,12 @@ class Index:
     # --- files -------------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the index to a folder. If it was saved there before, write only changes.
+        """Write the index to a folder. If the folder has an earlier state of the index, write only changes.
 
         Parameters
         ----------
         path : path-like
-            The folder, which is created if it does not exist. One process at a time may save to it.
+            The folder, which is created if it does not exist. One process at a time may save to the folder.
 
         Raises
         ------
@@ -434,10 +434,10 @@ class Index:
 
         Notes
         -----
-        The folder has arrays in files that :func:`numpy.load` reads, and `index.json`, which names them with their
-        checksums. A file is written once and never changed. `index.json` is replaced when all other files are on the
-        disk. So if a call is interrupted at any moment, the folder still has the former index. Packed rows that the
-        folder already has are not written again.
+        The folder has arrays in files that :func:`numpy.load` reads, and `index.json`, which names the files with their
+        checksums. A file of arrays is written once and never changed. `index.json` is replaced when all other files are
+        on the disk. If a call is interrupted at any moment, the folder therefore still has the former index. Packed
+        rows that the folder already has are not written again.
         """
         with self._lock:  # two calls would delete each other's files
             index_files.save(os.fspath(path), self._settings(), self._shards)
@@ -454,7 +454,7 @@ class Index:
             Map vectors from their files instead of reading them. Processes share mapped memory. Saving to the folder
             does not change mapped files.
         verify : bool, optional
-            Compare all bytes with their checksums now. Otherwise the first search of a shard compares its bytes.
+            Compare all bytes with their checksums now. By default the first search of a shard compares its bytes.
 
         Returns
         -------
@@ -466,7 +466,7 @@ class Index:
             If a file cannot be read.
         ValueError
             If the folder has no index, or its index is corrupted, truncated, or of another version. The first search
-            may raise this error too.
+            may raise a ValueError too.
         """
         flags = boolean(mmap, "mmap"), boolean(verify, "verify")
         settings, shards = index_files.load(os.fspath(path), *flags)
@@ -640,7 +640,7 @@ def ranked(
 
 
 def _steps(x: npt.NDArray[np.float32], name: str) -> npt.NDArray[np.float32]:
-    """Return the scale of each row, by which all elements of the row have a magnitude of at most 127."""
+    """Return the scale of each row: the elements divided by the scale have a magnitude of at most 127."""
     largest = np.maximum(x.max(axis=1, initial=0), -x.min(axis=1, initial=0))
     if not np.isfinite(largest).all():
         raise ValueError(f"{name} must be finite, got NaN or inf in vector {np.flatnonzero(~np.isfinite(largest))[0]}")
@@ -708,7 +708,7 @@ def _searched(shards: tuple[Shard, ...], include: Filter | None, exclude: Filter
 
 
 def _filter(given: Any, name: str) -> Callable[[Shard], Mask]:
-    """Return a function that returns, for a shard, a new mask of the rows that a filter selects."""
+    """Return a function from a shard to a new mask of the rows that a filter selects."""
     if isinstance(given, range):
         if not given:
             return lambda shard: np.zeros(len(shard), bool)

@@ -8,8 +8,8 @@ index.json          settings, the number of rows of each shard, and the CRC-32 o
 ==================  ===============================================================================================
 
 Each call that saves the index gives its new files new names, and files of arrays never change. `index.json` is replaced
-when all other files are on the disk. Then files that `index.json` does not name are deleted. So at each moment the
-folder has a complete index, old or new.
+when all other files are on the disk. After the replacement, files that `index.json` does not name are deleted. At each
+moment the folder therefore has a complete index, old or new.
 """
 
 from __future__ import annotations

@@ -207,8 +207,8 @@ def nearest(queries, base, k, *, metric="inner", exclude=None, callback=None):
         Vectors q of shape (M, K), or one vector of shape (K,). For Hamming distances, the vectors of `queries` and
         `base` are uint8, with 8 K packed bits each.
     base : PackedB, array_like of uint8 or int8, or list of these
-        The vectors x: an array of shape (N, K), or ``pack_b(array, trans_b=True)``, which is faster. A list of such
-        shards of any sizes is searched as one base. The rows of this base are numbered from shard to shard.
+        The vectors x: an array of shape (N, K), or ``pack_b(array, trans_b=True)``, which saves packing. A list has the
+        shards of one base: arrays and packed arrays of any sizes, whose rows are numbered from shard to shard.
     k : int
         The number of rows to find for each query, at least 1.
     metric : {'inner', 'sqeuclidean', 'cosine', 'hamming'}, optional
@@ -226,7 +226,7 @@ def nearest(queries, base, k, *, metric="inner", exclude=None, callback=None):
     -------
     indices : ndarray of int64
         The numbers of the nearest rows, best first, of shape (M, k), or (k,) for a single query. Rows with equal scores
-        are sorted by number. If the base has fewer than k rows, there is a column for each row.
+        are sorted by number. If fewer than k rows are searched, there is a column for each searched row.
     scores : ndarray of int32, int64 or float64
         The scores of these rows, in an array of the same shape: float64 for cosines, otherwise int32, or int64 if K
         allows scores beyond int32.
@@ -247,12 +247,12 @@ def nearest(queries, base, k, *, metric="inner", exclude=None, callback=None):
     from K = 33,026 on for equal dtypes, and from 14,640 for different dtypes.
 
     A cosine is computed in double precision from exact integers: the product of the two sums of squares, its square
-    root, and the quotient, each rounded once. Rows are sorted by this value. A cosine is 0.0 if q or x is 0.
+    root, and the quotient, each rounded once. Rows are sorted by their cosines. A cosine is 0.0 if q or x is 0.
 
     The result does not depend on the CPU, the number of threads, packing or shards. The search compares scores with the
     worst of a query's best rows while the scores are in cache. Each thread stores the scores of only one block. The
     first search that needs the sums of squares of a packed base computes and keeps them. The search releases the GIL,
-    and KeyboardInterrupt ends it.
+    and KeyboardInterrupt ends the search.
 
     Examples
     --------

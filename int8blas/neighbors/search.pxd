@@ -24,13 +24,13 @@ ctypedef fused Score:
     double
 
 
-# One matrix of the base, packed or plain. `g` is its product with all queries; A and C are set later.
+# One matrix of the base, packed or plain. `g` is the product of all queries with the matrix; A and C are set later.
 cdef struct Shard:
     Problem g
     int64_t first               # running index of its first row
     int64_t first_panel         # number of its first panel of 16 rows, over all shards
     const PackedMatrix *matrix  # the packed matrix, or NULL for an array
-    const int64_t *squares      # sums of squares of its rows; if NULL, each block computes them
+    const int64_t *squares      # sums of squares of the rows, or NULL if each block computes the sums
 
 
 # A search: its queries, the base, and the best rows so far. All panels before `panel` have been searched.
@@ -80,7 +80,7 @@ cdef inline bint needs_squares(const Search *s) noexcept nogil:
 
 
 cdef inline bint takes_short_items(const Search *s, int64_t rows) noexcept nogil:
-    """Return whether the keys, and the indices of `rows` rows, have 32 bits."""
+    """Return whether the keys, and the indices of `rows` rows, fit 32 bits."""
     return not s.wide and s.metric != I8_COSINE and rows <= UINT32_MAX
 
 

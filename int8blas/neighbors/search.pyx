@@ -7,8 +7,8 @@ Each thread has a range of the base and goes through it block by block::
         scan_sums       find each query's sums above its threshold (csrc/neighbors/above_body.h); most blocks have none
           insert          update the query's best rows (best.pyx), which determine the next threshold
 
-If a mask excludes most rows of a block, the other rows are copied first, and only they are multiplied. For Hamming
-distances, a separate kernel (hamming.pyx) takes the place of the product.
+If a mask excludes most rows of a block, the search copies the remaining rows, and multiplies only the copies. For
+Hamming distances, a separate kernel (hamming.pyx) takes the place of the product.
 
 The best rows of a query are the best of all rows that the threads have found. Rows are ordered by score and then by
 index, without ties, so results do not depend on threads, blocks or shards.
@@ -52,8 +52,8 @@ cdef enum:
     SUMS_BYTES = 1 << 18
     LEAST_ROWS = 128
     MOST_ROWS = 8192
-    # The number of sums that are compared with one threshold. For a query that has not found enough rows yet, it is
-    # FIRST_SCANNED, because each row is then among the best rows. For 16 queries of 20,000 x 64, SCANNED = 256 and 1024
+    # The number of sums that are compared with one threshold: SCANNED, or FIRST_SCANNED while a query has not found
+    # enough rows, because every row is then among its best rows. For 16 queries of 20,000 x 64, SCANNED = 256 and 1024
     # take 138 us, and 8192 takes 158 us. For 200 rows of 5000 x 64, FIRST_SCANNED = 32 takes 143 us, 128 takes 129 us
     # and 1024 takes 145 us (Zen 5).
     SCANNED = 1024
@@ -64,8 +64,8 @@ cdef enum:
     # search for 4 queries takes 84 ms with copies and 75 ms without copies. A search for 16 queries takes 77 ms with
     # copies and 127 ms without copies (AVX512-VNNI).
     COPYING = 40
-    # If there are at least this number of items, several threads sort the results. One thread takes 0.5 ms
-    # to find and sort 2**16 items: 256 rows for each of 256 queries, among 600 rows (Zen 5).
+    # Above this number of items, several threads sort the results. One thread takes 0.5 ms to find and sort 2**16
+    # items: 256 rows for each of 256 queries, among 600 rows (Zen 5).
     FINISHED_ITEMS = 1 << 16
 
 # The multiply-adds of each thread in a step, which take 25 to 100 ms. The search can be stopped after each step.
@@ -89,7 +89,7 @@ cdef struct Room:
     int64_t *numbers
 
 
-# Rows of a shard from row `first` on, or copies of such rows.
+# Rows of a shard from row `first` on, or copies of rows of a shard.
 cdef struct Block:
     int64_t first, rows
     int64_t index               # running index of the first row
@@ -247,7 +247,7 @@ cdef bint insert_found(const Search *s, const Room *w, Best *best, int64_t count
 
 cdef void scan_sums(const Search *s, const Room *w, const Block *b, Best *best, int64_t query,
                     const int32_t *sums) noexcept nogil:
-    """Find the sums of one query, in a block, that exceed its threshold."""
+    """Insert the rows of a block whose sums exceed a query's threshold into the query's best rows."""
     cdef int64_t first = 0, count, i, j
     cdef i8_above_args t
     cdef bint excludes = s.excluded is not NULL or s.exclude_first < s.exclude_end
@@ -272,8 +272,8 @@ cdef void scan_sums(const Search *s, const Room *w, const Block *b, Best *best, 
 
 cdef void scan_wide_sums(const Search *s, const Room *w, const Block *b, Best *best, int64_t query,
                          const int64_t *sums) noexcept nogil:
-    """Insert the rows of all s64 sums that are good enough into a query's best rows. For a K this long, comparing takes
-    hardly any time compared with the product."""
+    """Insert the rows of a block into a query's best rows, if their s64 sums are good enough. K is so long that the
+    comparisons take hardly any time compared with the product."""
     cdef int64_t j
     for j in range(b.rows):
         offer(s, best, query, sums[j], b.squares[j] if b.squares is not NULL else 0, index_of_row(w, b, j))
@@ -482,7 +482,7 @@ cdef int search_step(Search *s, int64_t panels) noexcept nogil:
 
 
 cdef inline void finish_items(const Search *s, int64_t query, Item *items) noexcept nogil:
-    """Sort the best rows of a query that each thread has found, and merge them into `items` of the first
+    """Sort the best rows of a query that each thread has found, and merge these rows into `items` of the first
     thread."""
     cdef Best *best = s.best + query
     cdef Best *other

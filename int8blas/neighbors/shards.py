@@ -1,4 +1,4 @@
-"""The vectors of an :class:`Index`: shards of packed rows. The last shard is packed when it is long enough.
+"""The vectors of an :class:`Index`: shards of packed rows. The last shard is packed when it has enough rows.
 
 A shard never changes. Adding, removing and merging create a new list of shards, so a running search keeps its list. A
 removed row stays in memory, with the id -1, until half of the shard's rows are removed.
@@ -122,7 +122,7 @@ def made(vectors: Vectors) -> Shard:
 
 def appended(shards: Iterable[Shard], vectors: Vectors) -> list[Shard]:
     """Return the shards with vectors appended. Merge two neighbours if the first shard is not larger than the second
-    shard. So there are few shards, and no row is packed many times."""
+    shard. These merges keep the number of shards small, and pack no row many times."""
     result = list(shards)
     if result and len(result[-1]) < LEAST:
         vectors = joined([result.pop().vectors(), vectors])

@@ -26,11 +26,11 @@ qmin and qmax are the ends of the dtype's range. Scales are computed in double p
 Zero points follow from the rounded scale. A tensor or channel of zeros has scale 1. A scale is at least the smallest
 normal float32, 2**-126, so that its reciprocal is finite.
 
-All observers accept bfloat16, float16, float32 and float64 arrays, and round them to float32 first, the type of
-quantization. NaN and infinite values raise a ValueError, because a calibration that ignores them would hide faulty
-data. The observer then does not change. An empty batch does not change it either. An observer stores no values, but
-only its range and, if it needs one, a histogram of fixed size. The parameters have the same bits for any order of the
-values and any division into batches, except for MovingAverageObserver.
+All observers accept bfloat16, float16, float32 and float64 arrays, and round them to float32, the type that
+quantization takes. NaN and infinite values raise a ValueError, because a calibration that ignores them would hide
+faulty data. Neither this error nor an empty batch changes the observer. An observer stores its range and, if the method
+needs it, a histogram of fixed size, but no values. The parameters have the same bits for any order of the values and
+any division into batches, except for MovingAverageObserver.
 
 The formulas for scales are the reciprocals of Q_a = 255 / R and Q_w = 127 / R in oneDNN's guide "Int8 inference". The
 formula for zero points comes from ONNX's operator DynamicQuantizeLinear.
@@ -75,8 +75,7 @@ class MinMaxObserver(Observer):
         Whether the zero point is fixed: 0, or 128 for uint8 with negative values (see the table of
         :mod:`int8blas.calibration`).
     axis : int, optional
-        The dimension of channels. Each channel then has its own parameters. None stands for one range of the whole
-        tensor.
+        The dimension of channels. With an axis, each channel has its own parameters; None gives the tensor one range.
 
     Raises
     ------
@@ -125,8 +124,8 @@ class MinMaxObserver(Observer):
 class MovingAverageObserver(Observer):
     """A moving average of the batches' ranges.
 
-    ``low = momentum * low + (1 - momentum) * min(batch)``. `high` follows from the maximum in the same way. For the
-    first batch, `low` and `high` are the minimum and the maximum.
+    ``low = momentum * low + (1 - momentum) * min(batch)``. `high` follows from the maximum in the same way. After the
+    first batch, `low` and `high` are the minimum and the maximum of the batch.
 
     Parameters
     ----------
@@ -174,8 +173,8 @@ class PercentileObserver(HistogramObserver):
     """The range that contains a given percentage of the values.
 
     If symmetric, `high` is the smallest v such that at least `percentile` % of all ``|x|`` are at most v. `low` is -v,
-    or 0 if no value is negative. Otherwise each end clips half of the other values: at least ``percentile + (100 -
-    percentile) / 2`` % of all x are at most `high`, and this share is at least `low`.
+    or 0 if no value is negative. If not symmetric, each end clips half of the remaining values: with ``p = percentile +
+    (100 - percentile) / 2``, at least p % of all x are at most `high`, and at least p % of all x are at least `low`.
 
     Parameters
     ----------
@@ -193,8 +192,8 @@ class PercentileObserver(HistogramObserver):
 
     Notes
     -----
-    An end is rounded away from 0 to the edge of its bin, but not beyond the values. A bin is 1 / bins of the smallest
-    power of two above the largest ``|x|``. The parameters do not depend on the order of values and batches.
+    An end is rounded away from 0 to the edge of its bin, but not beyond the extreme values. A bin is 1 / bins of the
+    smallest power of two above the largest ``|x|``. The parameters do not depend on the order of values and batches.
 
     Examples
     --------
@@ -235,17 +234,17 @@ class EntropyObserver(HistogramObserver):
     """The range that loses the least information, by the Kullback-Leibler divergence over a histogram.
 
     The thresholds are T = i * width, i = 1, 2, ..., bins, up to the largest ``|x|``. A threshold clips the values to
-    [-T, T], or to [0, T] if no value is negative. Without `symmetric`, it clips them to the part of [-T, T] between the
-    minimum and the maximum of 0 and the values. The divergence ``sum(p * log(p / q))`` compares
+    [-T, T], or to [0, T] if no value is negative. Without `symmetric`, a threshold clips the values to the part of [-T,
+    T] that 0 and the values span. The divergence ``sum(p * log(p / q))`` compares
 
     - p, the histogram of the clipped values (of their magnitudes if symmetric), with
     - q, the histogram of the values inside the range, after quantization. q has 128 equal levels (256 without
-      `symmetric`, and for uint8 if no value is negative). The bins of a level with p > 0 share its count evenly. If a
-      level has only clipped values, q is p / 10000, because the sum is undefined for q = 0.
+      `symmetric`, and for uint8 if no value is negative). In each level, the bins with p > 0 share the count of the
+      level evenly. If a level has only clipped values, q is p / 10000, because the sum is undefined for q = 0.
 
-    The result is the T with the smallest divergence. If several T have it, the largest of these T is the result. A T
-    with fewer bins than levels is skipped, except the last T. Zeros do not count, because they are exact in every
-    range, and because the many zeros that a ReLU produces would outweigh all other values.
+    The result is the largest T with the smallest divergence. A T with fewer bins than levels is skipped, except the
+    last T. Zeros do not count, because they are exact in every range, and because the many zeros that a ReLU produces
+    would outweigh all other values.
 
     Parameters
     ----------
@@ -287,10 +286,10 @@ class LeastSquaresObserver(HistogramObserver):
 
     ``mean((x - scale * (q - zero_point))**2)`` with ``q = sat(rne(x / scale + zero_point))``
 
-    This error is computed for the thresholds T = i * width, i = 1, 2, ..., up to the largest ``|x|``. Each threshold
-    has the scale and the zero point of the range [-T, T], or [0, T] if no value is negative. Without `symmetric`, the
-    range is the part of [-T, T] between the minimum and the maximum of 0 and the values. The result is the T with the
-    smallest error. If several T have it, the largest of these T is the result.
+    The observer computes this error for the thresholds T = i * width, i = 1, 2, ..., up to the largest ``|x|``. Each
+    threshold has the scale and the zero point of the range [-T, T], or [0, T] if no value is negative. Without
+    `symmetric`, the range is the part of [-T, T] that 0 and the values span. The result is the largest T with the
+    smallest error.
 
     Parameters
     ----------

@@ -128,8 +128,8 @@ def shifted_bias(bias: npt.ArrayLike | None, weights: npt.ArrayLike, shift: floa
     -----
     The method is described in "8-bit Quantization of Activations or Inputs with Negative Values" and Appendix A of
     Intel's article "Accelerate Lower Numerical Precision Inference with Intel Deep Learning Boost". The padding of a
-    convolution must be shifted too. The layers of int8blas shift all of this themselves for an int8 source, or for a
-    source with a zero point. Other libraries and formats may need this function.
+    convolution must be shifted too. The layers of int8blas shift the bias and the padding themselves for an int8
+    source, or for a source with a zero point. Other libraries and formats may need this function.
 
     Examples
     --------
@@ -184,7 +184,7 @@ def _per_channel(values: Any, name: str, weights: Float64s) -> Float64s:
 
 
 def _rounded(values: Float64s, name: str, when: str) -> Float32s:
-    """Round a result to float32. Raise an error if it is not finite."""
+    """Round a result to float32. Raise an error if the result is not finite."""
     with np.errstate(over="ignore", under="ignore"):
         rounded = values.astype(np.float32)
     if not np.isfinite(rounded).all():

@@ -9,10 +9,10 @@ layers that it needs::
         "second": ("first", "stem"),
     }
 
-A layer reads its first source. All other sources join the layer's result. Such a source is the addend of a Sum post-op,
-the second operand of an addition, or a further part of a concatenation. A name that is no layer, such as "image", is a
-source of the network. A layer is computed in one call, and its result is quantized once. For example, a layer is a
-convolution with its bias, a folded batch normalization, a sum, and a ReLU.
+A layer reads its first source. All other sources join the layer's result: as the addend of a Sum post-op, as the second
+operand of an addition, or as further parts of a concatenation. A name that is no layer, such as "image", is a source of
+the network. A layer is computed in one call, and its result is quantized once. For example, a layer is a convolution
+with its bias, a folded batch normalization, a sum, and a ReLU.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ class LayerQuantization:
         }
 
     def sum(self) -> Sum:
-        """Return the post-op that adds the second source. `out` must have this source when the layer is executed.
+        """Return the post-op that adds the second source. `out` must contain the second source when the layer runs.
 
         Returns
         -------
@@ -223,8 +223,8 @@ def fuse_quantization(
         ignored. A result without an entry stays float32, and no layer may read it.
     same : collection of str, optional
         Layers whose results have only values of their sources: max pooling, a change of shape, concatenation. All
-        tensors that such layers connect, sources and results, share one scale and zero point, for the union of their
-        ranges. Results of such layers need no entry in `parameters`.
+        sources and results that these layers connect share one scale and zero point, for the union of their ranges.
+        Results of these layers need no entry in `parameters`.
 
     Returns
     -------
@@ -241,8 +241,8 @@ def fuse_quantization(
     At a skip connection, both sources keep their scales and zero points. The Sum post-op has the scale and the zero
     point of its addend (:meth:`LayerQuantization.sum`).
 
-    If all zero points are equal, the union of ranges has this zero point and the largest scale. Otherwise the union
-    goes from the smallest ``scale * (qmin - zero_point)`` to the largest ``scale * (qmax - zero_point)``. The
+    If all zero points are equal, the union of ranges has this zero point and the largest scale. If zero points differ,
+    the union goes from the smallest ``scale * (qmin - zero_point)`` to the largest ``scale * (qmax - zero_point)``. The
     table of :mod:`int8blas.calibration` gives the parameters of the union, in the row of ranges that are not symmetric.
 
     Examples
@@ -362,8 +362,8 @@ def move_strides(
         The sources of each layer, in the form that :mod:`int8blas.network.graph` describes.
     strides : mapping of str to int
         The stride, in all spatial dimensions, of each layer that has windows: convolutions, pooling, and element-wise
-        layers such as an addition, with stride 1. No other layer gains or loses a stride. Sources join such a layer
-        element by element.
+        layers such as an addition, with stride 1. No other layer gains or loses a stride. Sources join the layers of
+        `strides` element by element.
     pointwise : collection of str
         The layers of `strides` with windows of one element and no padding: 1 x 1 convolutions, element-wise layers.
     outputs : collection of str, optional
@@ -373,8 +373,8 @@ def move_strides(
     Returns
     -------
     graph : dict of str to tuple of str
-        The network. If a layer gains a stride s, the sources that join it must also have only every s-th element. If
-        such a source cannot get the stride, a new layer ``"name[::s]"`` computes ``x[:, ::s, ::s]`` of the source.
+        The network. If a layer gains a stride s, the sources that join it must also have only every s-th element. If a
+        joining source cannot get the stride, a new layer ``"name[::s]"`` computes ``x[:, ::s, ::s]`` of the source.
     strides : dict of str to int
         The stride of each layer, including new layers. An element-wise layer that keeps a stride s reads ``x[:, ::s,
         ::s]`` of its first source.

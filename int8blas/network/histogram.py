@@ -13,7 +13,7 @@ Floats = npt.NDArray[np.float64]
 # Every nonzero float32 is at least 2 ** (SMALLEST_EXPONENT - 1).
 SMALLEST_EXPONENT = -148
 
-# The ratio q / p for a level that has only clipped values. The penalty of a distant outlier is then large, but finite.
+# The ratio q / p for a level that has only clipped values, so that the penalty of a distant outlier is finite.
 EMPTY = 1e-4
 
 # The number of values that are counted at a time, which bounds temporary memory.
@@ -24,9 +24,9 @@ class Histogram:
     """Counts of float32 values in 2 * bins bins of equal width from -2**exponent to 2**exponent.
 
     Bin j of -bins <= j < bins counts j * width <= x < (j + 1) * width and is ``counts[bins + j]``. 2**exponent is the
-    smallest power of two above every |x|. A larger value merges neighbouring bins. The width is a power of two too, so
-    merging is exact: floor(x / 2w) = floor(floor(x / w) / 2). Therefore the counts do not depend on the order of the
-    values.
+    smallest power of two above every |x|. A value beyond the range merges neighbouring bins. The width is also a power
+    of two, so merging is exact: floor(x / 2w) = floor(floor(x / w) / 2). Therefore the counts do not depend on the
+    order of the values.
     """
 
     def __init__(self, bins: int) -> None:
@@ -76,8 +76,8 @@ class Histogram:
     def candidates(self, symmetric: bool) -> tuple[npt.NDArray[np.int64], Floats, Floats]:
         """Return the candidate ranges of a search as (i, low, high), with |x| limited to T = i * width, i = 1, 2, ...
 
-        The last T is the largest |x|. A range is [-T, T], or [0, T] if no value is negative. If not symmetric, it is
-        the part of [-T, T] between the minimum and the maximum of 0 and the values.
+        The last T is the largest |x|. A range is [-T, T], or [0, T] if no value is negative. If not symmetric, a range
+        is the part of [-T, T] that 0 and the values span.
         """
         count = int(np.flatnonzero(self.magnitudes())[-1]) + 1
         i = np.arange(1, count + 1)
@@ -132,10 +132,10 @@ class Histogram:
 def divergence(counts: npt.NDArray[np.int64], start: int, stop: int, levels: int) -> float:
     """Return the Kullback-Leibler divergence sum p log(p / q) of clipped values from their quantization.
 
-    p has the counts of bins start..stop. The first bin and the last bin of p also have the counts outside. q has only
-    the counts of these bins, in `levels` equal stretches of bins. The occupied bins (p > 0) of a stretch share the
-    count of the stretch evenly. In a stretch without counts, q is p * EMPTY, because the sum is undefined for q = 0.
-    Both p and q are normalized.
+    p has the counts of bins start..stop. The first bin and the last bin of p also have the counts of all bins outside.
+    The counts of q are only from bins start..stop, in `levels` equal stretches of bins. The occupied bins (p > 0) of a
+    stretch share the count of the stretch evenly. In a stretch without counts, q is p * EMPTY, because the sum is
+    undefined for q = 0. Both p and q are normalized.
     """
     inside = counts[start:stop].astype(np.float64)
     p = inside.copy()

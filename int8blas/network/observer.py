@@ -37,7 +37,7 @@ class Observer(ABC):
         Parameters
         ----------
         x : array_like of bfloat16, float16, float32 or float64
-            Finite values of any shape. With `axis`, it must have the channels of earlier batches along this dimension.
+            Finite values of any shape. With `axis`, `x` must have the channels of earlier batches along this dimension.
 
         Returns
         -------
@@ -46,7 +46,7 @@ class Observer(ABC):
         Raises
         ------
         TypeError, ValueError
-            If `x` is not such an array. The observer does not change then.
+            If `x` is not as described above. The error does not change the observer.
         """
         array = widened(x, "x")
         if array.dtype.kind != "f" or array.dtype.itemsize > 8:
@@ -82,8 +82,7 @@ class Observer(ABC):
         Returns
         -------
         QuantizationParameters
-            The parameters. With `axis` they have arrays of C scales and zero points. More batches may be observed
-            later.
+            The parameters, with `axis` arrays of C scales and C zero points. More batches may be observed later.
 
         Raises
         ------
@@ -107,7 +106,7 @@ class Observer(ABC):
 
 
 class HistogramObserver(Observer):
-    """Keep a histogram for each channel, and find a range in it."""
+    """Keep a histogram for each channel, and find a range in each histogram."""
 
     def __init__(
         self, *, bins: int = 2048, dtype: Any = np.int8, symmetric: bool = True, axis: int | None = None

@@ -32,12 +32,11 @@ class Prepared:
 class Peer(ABC):
     """A way to compute the product of two matrices, or a layer.
 
-    name: unique, in words of at most 8 letters where possible (it heads a column). kind: "plain" gets a plain B in each
-    call, "packed" may pack B once in `prepare`, "f32" works on float32 copies; a
-        layer has the kind of its problem.
-    library, version: the library that the peer calls. comparable: False if the result is less than the benchmark asks
-    for (such as an int8 result of a GEMM); such a
-        contestant is never the best peer.
+    `name` is unique, and heads a column, so its words have at most 8 letters where possible. `kind` is "plain" for a
+    peer that gets a plain B in each call, "packed" for a peer that may pack B once in `prepare`, or "f32" for a peer
+    that works on float32 copies. A layer has the kind of its problem. `library` and `version` describe the library that
+    the peer calls. `comparable` is False if the result is less than the benchmark asks for, such as an int8 result of a
+    GEMM. A peer that is not comparable is never the best peer.
     """
 
     name: str

@@ -33,7 +33,7 @@ def _check(operands: Operands, result: np.ndarray) -> str:
 
 
 class SciPy(Peer):
-    """sgemm on Fortran-ordered operands. It gets C with overwrite_c, like int8blas."""
+    """sgemm on Fortran-ordered operands. sgemm gets C with overwrite_c, like int8blas."""
 
     name, kind, library = SCIPY, "f32", "SciPy"
 
@@ -58,7 +58,7 @@ class SciPy(Peer):
 
 
 class NumPy(Peer):
-    """numpy.matmul on C-ordered operands. It gets C as out=, like int8blas."""
+    """numpy.matmul on C-ordered operands. matmul gets C as out=, like int8blas."""
 
     name, kind, library, version = "NumPy f32", "f32", "NumPy", _version(np)
 

@@ -1,6 +1,6 @@
 """NumKong's dots_packed: inner products of rows with packed rows, of two int8 or two uint8 matrices.
 
-It has no threads. Runs on several threads measure it on one thread.
+dots_packed has no threads, so runs on several threads measure dots_packed on one thread.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ BEYOND = {
 
 
 class Dots(Peer):
-    """dots_packed with out=, so that no result is allocated. It multiplies by rows, so B is packed from its
+    """dots_packed with out=, so that no result is allocated. The function multiplies by rows, so B is packed from its
     transpose."""
 
     name, kind, library = "NumKong packed", "packed", "NumKong"

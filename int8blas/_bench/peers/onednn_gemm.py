@@ -71,14 +71,14 @@ class Gemm(OneDNN):
 
 
 def version_of(library: ctypes.CDLL) -> str:
-    """The version of oneDNN, in the form that oneDNN prints."""
+    """Return the version of oneDNN, in the form that oneDNN prints."""
     library.dnnl_version.restype = ctypes.POINTER(_Version)
     numbers = library.dnnl_version().contents
     return f"{numbers.major}.{numbers.minor}.{numbers.patch}"
 
 
 def load_library() -> tuple[ctypes.CDLL, Path, str]:
-    """Return oneDNN's library and version."""
+    """Return oneDNN's library, the path of its file, and its version."""
     path = find_library(DISTRIBUTION, "libdnnl.so")
     library = ctypes.CDLL(str(path))
     return library, path, version_of(library)

@@ -39,7 +39,7 @@ class Runtime:
         """Return a call of the operator on `arguments`, the names of inputs and constants. Also return objects that
         must stay alive with the call.
 
-        The operator belongs to the standard or to `domain`; `bind_nodes` has the other arguments.
+        The operator belongs to `domain`, by default to the ONNX standard. `bind_nodes` has the remaining arguments.
         """
         node = self.node(operator, arguments, ["output"], domain=domain, **attributes)
         return self.bind_nodes([node], inputs, constants, output, threads)

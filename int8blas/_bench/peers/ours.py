@@ -17,9 +17,9 @@ LIBRARY = "int8blas"
 class Int8blas(Peer):
     """gemm_XXs32(1.0, a, b) with a plain or packed b.
 
-    With `reuse_c` all calls write to one C (c= and overwrite_c=True), like the C interfaces of peers. Otherwise each
-    call creates a new C. `numerics` is the mode of the products. With `certified` the values of B are so small that the
-    fast path of ISAs without VNNI is exact.
+    With `reuse_c` all calls write to one C (c= and overwrite_c=True), like the C interfaces of peers. Without `reuse_c`
+    each call creates a new C. `numerics` is the mode of the products. With `certified` the values of B are so small
+    that the fast path of ISAs without VNNI is exact.
     """
 
     library, version = LIBRARY, int8blas.__version__

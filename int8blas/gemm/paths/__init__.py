@@ -1,5 +1,5 @@
-"""The paths that do not use the loop nest of ``gemm.blocks``. The table in ``gemm.plan`` lists them.
+"""The paths that do not use the loop nest of ``gemm.blocks``. The table in ``gemm.plan`` lists all paths.
 
-Each module has one path. Its ``PATH`` has the functions that accept a problem, plan it, run the plan, and describe the
-plan to ``explain``.
+Each module has one path. The ``PATH`` of a module has the functions that accept a problem, plan it, run the plan, and
+describe the plan to ``explain``.
 """

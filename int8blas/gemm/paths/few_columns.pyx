@@ -3,7 +3,7 @@
 The many vectors, x, are the rows of A if C has few columns, or the columns of a plain B if C has few rows. The few
 vectors, y, belong to the other operand. The kernels read contiguous x. If y has zero points, the path needs the sums
 of x, which are products of x with a vector of ones. If the kernel has a spare column, the vector of ones is an
-additional y; otherwise a separate one-column kernel multiplies it.
+additional y. If the kernel has no spare column, a separate kernel of one column multiplies the vector of ones.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -24,20 +24,19 @@ from int8blas.gemm.problem cimport Problem, busy_threads, is_quantized, is_uncac
 
 cdef enum:
     # The maximum number of rows of A for which the path reads a B with contiguous columns in place, instead of packing
-    # it. The number is MORE_ROWS if K is at least MORE_ROWS_K and kernels store C themselves. Otherwise it is FEW_ROWS.
-    # If the path reads A in place, the columns of C must fit one dot kernel. On Zen 5 (AVX512-VNNI), 20 x 2048 x 512
-    # takes 53 us in place and 68 us packed. 32 x 4096 x 100 takes 54 us in place and 37 us packed. 40 x 2048 x 200
-    # takes 48 us in place and 39 us packed, and 40 x 2048 x 384 takes 81 us in both ways.
+    # it. The maximum is MORE_ROWS if K is at least MORE_ROWS_K and kernels store C themselves, and FEW_ROWS if not. If
+    # the path reads A in place, the columns of C must fit one dot kernel. On Zen 5 (AVX512-VNNI), 20 x 2048 x 512 takes
+    # 53 us in place and 68 us packed. 32 x 4096 x 100 takes 54 us in place and 37 us packed. 40 x 2048 x 200 takes 48
+    # us in place and 39 us packed, and 40 x 2048 x 384 takes 81 us in both ways.
     FEW_ROWS = 16
     MORE_ROWS = 64
     MORE_ROWS_K = 256
     # The number of columns of the widest kernel.
     MAX_Y = 16
     MAX_PIECES = 5
-    # The number of vectors x for each call of the epilogue. If the path reads x more than once, the number is smaller,
-    # so that these vectors take at most half of the L1 cache. If K is so long that less than MIN_BLOCK vectors would
-    # fit, the number makes little difference: with minima of 2, 8 and 32, 2000 x 8 x 8192 takes 356 us, 348 us and 358
-    # us (AVX512-VNNI, Zen 5).
+    # The number of vectors x for each call of the epilogue. If the path reads x more than once, the vectors x of one
+    # call take at most half of the L1 cache, unless K is so long that less than MIN_BLOCK vectors fit. MIN_BLOCK
+    # matters little: with 2, 8 and 32 vectors, 2000 x 8 x 8192 takes 356 us, 348 us and 358 us (AVX512-VNNI, Zen 5).
     BLOCK = 64
     MIN_BLOCK = 8
 
@@ -49,8 +48,7 @@ cdef struct FewColumnsPlan:
 
 
 cdef bint reads_a(const Problem *g) noexcept nogil:
-    """Return whether the path would read rows of A in place, because C has few columns. Otherwise it would read columns
-    of B."""
+    """Return whether the path reads rows of A in place, because C has few columns, and not columns of B."""
     cdef const i8_matrix *matrix = matrix_of(g)
     cdef int64_t columns = g.kernels.gemm.dots.columns if matrix is NULL else matrix.dots_columns
     return g.a.column == 1 and g.m >= g.n and g.n <= columns
@@ -101,7 +99,7 @@ cdef struct Zeros:
     const int64_t *values
 
 
-# The vectors y of one call of a kernel. A piece that has only the vector of ones has `count` 0.
+# The vectors y of one call of a kernel. `count` is 0 in a piece that has only the vector of ones.
 cdef struct Piece:
     int first, count, columns   # columns of the kernel; the first `count` exist in C
     int ones                    # the column that is a vector of ones, or -1
@@ -194,7 +192,7 @@ cdef void store_rows(const Problem *g, const Operands *o, const Piece *piece, co
 
 cdef void multiply_vectors(const Problem *g, const FewColumnsPlan *p, const Operands *o, int64_t first,
                            int64_t end) noexcept nogil:
-    """Multiply some of the vectors x by all vectors y, which are packed."""
+    """Multiply some of the vectors x by all packed vectors y."""
     cdef int32_t sums[BLOCK * MAX_Y + 2 * I8_CHUNK]
     cdef int32_t *tile = <int32_t *>aligned(<char *>sums)
     cdef int64_t x_sums[BLOCK]
@@ -241,11 +239,11 @@ cdef void multiply_vectors(const Problem *g, const FewColumnsPlan *p, const Oper
 
 
 cdef void set_signs(const Problem *g, Operands *o) noexcept nogil:
-    """Choose which of x and y is the u8 operand, and set the zero points of both. If both have the same sign, shift x.
+    """Choose whether x or y is the u8 operand, and set both zero points. If x and y have the same sign, shift x.
     """
     cdef bint a_is_u8 = g.a.sign_flip == 0, b_is_u8 = g.panels.data is NULL and g.b.sign_flip != 0
     cdef bint x_is_u8 = a_is_u8 if o.by_rows else b_is_u8, y_is_u8 = b_is_u8 if o.by_rows else a_is_u8
-    # The zero points in `g` are for A' and B'. Shift x, because shifting y would need the sums of x, which take longer.
+    # The zero points in `g` are for A' and B'. Shift x, because shifting y would need the sums of x.
     cdef int64_t a_shift = 0 if a_is_u8 else -SHIFT, b_shift = SHIFT if b_is_u8 else 0
     cdef Zeros a, b
     a.value, a.values = a_shift + (g.a.zero_point if g.a.zero_points is NULL else 0), g.a.zero_points
@@ -284,8 +282,8 @@ cdef int64_t cut(const Problem *g, Operands *o, int count) noexcept nogil:
             columns = 8
         else:
             columns = min(rest, 4)
-        # If the first piece has a free column, or fewer than 4 columns, it also has the vector of ones. Otherwise the
-        # vector of ones is a separate piece.
+        # If the first piece has a free column, or fewer than 4 columns, it also has the vector of ones. In all other
+        # cases the vector of ones is a separate piece.
         if sums and first == 0 and rest < 4:
             columns = rest + 1
         if sums and first == 0 and rest >= columns:
@@ -322,7 +320,7 @@ cdef void pack_piece(const Problem *g, const Operands *o, Piece *piece, uint8_t 
             for y in range(piece.columns):
                 (<uint32_t *>scratch)[i * piece.columns + y] = (<const uint32_t *>panel)[i * I8_PANEL + y]
     if piece.ones >= 0:
-        # The kernel needs zeros after the last k. The column of the panel that the ones replace may have other numbers.
+        # The kernel needs zeros after the last k, where the replaced column of the panel may have other numbers.
         for i in range(groups * I8_GROUP):
             scratch[i // I8_GROUP * size + piece.ones * I8_GROUP + i % I8_GROUP] = i < g.k
     memset(scratch + groups * size, 0, g.kernels.gemm.dots.size(piece.columns, g.k) - groups * size)

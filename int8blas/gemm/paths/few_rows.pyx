@@ -11,12 +11,12 @@ cache::
             for each tile of rows:  the row kernel
         for each block: store the sums to C
 
-Blocks begin at cache lines if all rows of B have the same alignment. The first and the last block may then overlap
-their neighbours; each block stores only its own columns.
+Blocks begin at cache lines if all rows of B have the same alignment. The first and the last block may overlap their
+neighbours, but each block stores only its own columns.
 
-This path can compute every problem with exact numerics and 32-bit sums. A zero point of A needs the column sums of B,
-which are the product of one more row of A: a row of ones. If A has a single row and the kernel splits bytes into
-halves, the path subtracts the zero point from the row instead.
+This path can compute every problem with exact numerics and 32-bit sums. A zero point of A needs the column sums of B.
+The column sums are the product of a row of ones and B, so the path adds this row to A. If A has a single row and the
+kernel splits bytes into halves, the path needs no column sums, because it subtracts the zero point from the row.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uintptr_t
@@ -43,10 +43,10 @@ cdef enum:
     REPEATED = 8
     MIN_ROWS_K = 64
     STAGED_BYTES = 256          # bytes that are copied of each row
-    # ROWS_GROUPS is the number of groups of rows of B that the kernel reads side by side. For an uncached B the number
-    # is UNCACHED_GROUPS: DRAM delivers a few long streams faster. AHEAD is the prefetch distance in bytes. For up to
-    # GEMV_ROWS rows of A, GEMV_GROUPS and GEMV_AHEAD replace these numbers. ROWS_SUMS_BYTES is the maximum number of
-    # bytes of sums that wait for further groups; it is at most 1/16 of the L2 cache.
+    # The kernel reads ROWS_GROUPS groups of rows of B side by side, or UNCACHED_GROUPS groups of an uncached B, because
+    # DRAM delivers few long streams faster. AHEAD is the prefetch distance in bytes. For up to GEMV_ROWS rows of A, the
+    # kernel reads GEMV_GROUPS groups of an uncached B at the distance GEMV_AHEAD, and does not prefetch a cached B. The
+    # sums that wait for further groups take at most ROWS_SUMS_BYTES bytes, and at most 1/16 of the L2 cache.
     #
     # Times of one thread of Zen 5 (AVX512-VNNI), in us:
     #   ROWS_GROUPS      4 x 1024 x 1024:    8 19.2, 32 16.0, 128 17.8
@@ -115,15 +115,14 @@ cdef void plan_few_rows(const Problem *g, Plan *plan) noexcept nogil:
     p.blocks = (p.head > 0) + ceil_div(g.n - p.head, width)
     split(1 if p.row_of_ones else tiles, p.blocks, threads, True, &plan.grid)
     drop_idle_parts(&plan.grid)
-    # With many rows of A each line of B is read more than once. A copy then saves time, because the copied lines stay
-    # in the L1 cache.
+    # With many rows of A, the kernels read each line of B more than once, so a copy in the L1 cache saves time.
     p.staged = g.b.row % CONFLICT_BYTES == 0 and rows > g.kernels.gemm.few_rows.mr // 2
     p.ahead = AHEAD
     p.kc = I8_GROUP * (UNCACHED_GROUPS if uncached or p.staged else ROWS_GROUPS)
     if g.m <= GEMV_ROWS:
         p.ahead = GEMV_AHEAD if uncached else 0
-        # Kernels with `halve_row` store their sums after a few groups for any `kc`. Long streams make them faster, for
-        # a cached B too.
+        # Kernels with `halve_row` store their sums after a few groups for any `kc`. Long streams make these kernels
+        # faster, even for a cached B.
         stores_often = rows == 1 and g.kernels.gemm.few_rows.halve_row is not NULL and p.blocks >= LONG_BLOCKS
         p.kc = I8_GROUP * (GEMV_GROUPS if uncached or stores_often else ROWS_GROUPS)
     p.nc = min(<int64_t>ROWS_SUMS_BYTES, g.machine.l2 // 16) // (4 * rows * width)
@@ -133,7 +132,7 @@ cdef void plan_few_rows(const Problem *g, Plan *plan) noexcept nogil:
 
 # The state that all parts share.
 cdef struct Rows:
-    # The kernels read A without a shift: if A is s8, B is the u8 operand. The zero points then differ by 128.
+    # The kernels read A without a shift. If A is s8, B is therefore the u8 operand, and the zero points differ by 128.
     int unsigned_operand
     uint8_t b_flip
     int64_t shift               # added to the zero points of A, subtracted from the zero points of B
@@ -157,7 +156,7 @@ cdef struct RowsJob:
 
 
 cdef size_t lay_out(const Problem *g, const FewRowsPlan *p, Rows *w, char *memory) noexcept nogil:
-    """Set the pointers of `w` into `memory`, and return the bytes that they take."""
+    """Set the pointers of `w` into `memory`, and return the bytes that the arrays take."""
     cdef char *start = memory
     cdef int64_t parts = part_count(&p.common.grid)
     w.a = <uint8_t *>carve(&memory, w.rows * w.groups * w.group)
@@ -179,8 +178,8 @@ cdef int pack_tile(const void *job, int64_t tile, int64_t _tiles) noexcept nogil
     cdef int64_t own = min(end, g.m) - row
     cdef int height = <int>(end - row)
     cdef uint8_t *halved = w.a + row * w.groups * w.group
-    # If the kernel splits bytes into halves, pack the tile to the second half of its memory. Splitting then fills all
-    # of it.
+    # If the kernel splits bytes into halves, pack the tile to the second half of its memory, so that splitting fills
+    # both halves.
     cdef uint8_t *a = halved + height * w.groups * (w.group - I8_GROUP)
     g.kernels.packing.pack_panel(a, height, <int>own, g.k, address(&g.a, row, 0), g.a.row, g.a.column, 0)
     if own < height:
@@ -321,7 +320,7 @@ cdef int rows_part(const void *job, int64_t part, int64_t _parts) noexcept nogil
     w.sums += part * w.rows * p.nc * g.kernels.gemm.few_rows.columns
     w.staged += part * STAGED_BYTES * p.kc if p.staged else 0
     for i in range(pieces_of(&p.common.grid, <int>part, pieces)):
-        # If there is a row of ones, every block needs it, so the only row of the grid stands for all tiles.
+        # If there is a row of ones, every block needs this row, so the only row of the grid stands for all tiles.
         multiply_piece(g, p, &w, 0 if p.row_of_ones else pieces[i].row,
                        w.tiles if p.row_of_ones else pieces[i].row_end, pieces[i].column, pieces[i].column_end)
     return 0

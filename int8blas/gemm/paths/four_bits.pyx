@@ -1,14 +1,14 @@
 """Multiply by a packed B of 4 bits without unpacking it (csrc/gemm/four_bits_body.h).
 
 With few rows, reading B takes most of the time, and B of 4 bits has half of the bytes of an 8-bit B. First the path
-writes rows of A as s8, padded with zeros. It copies the rows, or quantizes them if A is a dynamic source. Then each
-thread multiplies all rows by some of the panels, a few panels at a time. The epilogue computes C from the sums while
-they are in the L1 cache. With more rows, unpacking B for the tiles is faster (pack_b.pyx). With scale groups this path
-is faster for any number of rows; it then takes blocks of rows that fit the L2 cache.
+writes rows of A as s8, padded with zeros. The path copies the rows, or quantizes the rows of a dynamic source. Then
+each thread multiplies all rows by some of the panels, a few panels at a time. The epilogue computes C from the sums
+while the sums are in the L1 cache. With more rows, tiles with an unpacked B (pack_b.pyx) are faster than this path.
+With scale groups this path is faster for any number of rows, and takes blocks of rows that fit the L2 cache.
 
 B' has the values of B minus a zero point. The kernels multiply the stored values, so the path also computes the sums of
-the rows of A. With scale groups the kernels subtract the terms of all zero points. Otherwise the kernels subtract the
-term that all columns share, and the epilogue subtracts the other terms.
+the rows of A. With scale groups the kernels subtract the terms of all zero points. Without scale groups the kernels
+subtract the term that all columns share, and the epilogue subtracts all other terms.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -28,9 +28,9 @@ from int8blas.gemm.problem cimport (
     STEP_K, Problem, element, has_scale_groups, is_doubled, row_scales_from, thread_work, zero_by_row)
 
 cdef enum:
-    # The maximum number of rows: with VNNI, with a matrix unit, and without VNNI. For more rows, unpacking B for the
-    # tiles is faster. For 16 rows, tiles of a matrix unit are 1.1x as fast as this path (N = K = 4096, Emerald Rapids).
-    # On Zen 5 this path is 1.2x as fast as tiles for 32 rows (AVX512-VNNI), and for 16 rows (AVX2).
+    # The maximum number of rows: with VNNI, with a matrix unit, and without VNNI. For more rows, tiles with an unpacked
+    # B are faster than this path. Tiles of a matrix unit are 1.1x as fast for 16 rows (N = K = 4096, Emerald Rapids).
+    # On Zen 5 this path is 1.2x as fast as tiles for 32 rows (AVX512-VNNI) and for 16 rows (AVX2).
     ROWS = 32
     MATRIX_ROWS = 8
     PAIRED_ROWS = 16
@@ -67,7 +67,7 @@ cdef inline bint has_values_by_group(const i8_scale_groups *s) noexcept nogil:
 
 
 cdef int64_t most_rows(const Problem *g) noexcept nogil:
-    """Return the maximum number of rows. Scale groups have no limit."""
+    """Return the maximum number of rows of A. With scale groups the number has no limit."""
     if has_scale_groups(g):
         return g.m
     if g.kernels.gemm.exact == I8_DOT2:
@@ -103,7 +103,7 @@ cdef int64_t block_rows(const Problem *g) noexcept nogil:
 
 
 cdef size_t lay_out(const Problem *g, RowBlock *r, char *memory) noexcept nogil:
-    """Set the pointers of `r` into `memory`, and return the bytes that they take."""
+    """Set the pointers of `r` into `memory`, and return the bytes that the arrays take."""
     cdef char *start = memory
     cdef int64_t rows = block_rows(g)
     r.size = g.epilogue.scale_groups.size if has_scale_groups(g) else g.k
@@ -244,7 +244,7 @@ cdef int multiply_panels(const void *job, int64_t part, int64_t parts) noexcept 
         first = 0
         while first < r.count:
             rows = min(<int64_t>ROWS, r.count - first)
-            # If several tiles of rows read each panel, take one panel at a time, so that it stays in a cache.
+            # If several tiles of rows read each panel, take one panel at a time, so that the panel stays in a cache.
             t.panels = <int>(width if rows <= I8_MAX_FOUR_BITS else 1)
             for i in range(width // t.panels):
                 t.dst, t.y = sums + i * I8_PANEL, scaled + i * I8_PANEL

@@ -1,5 +1,5 @@
-"""The path for few rows and columns of C and a long K. It reads both operands once. Operands that are contiguous along
-k are read in place.
+"""The path for few rows and columns of C and a long K. The path reads both operands once, and in place if they are
+contiguous along k.
 
 Reading takes most of the time, so the path packs as little as possible. K has no limit, because the kernels
 (csrc/gemm/long_k_body.h) add their sums in s64. Threads divide K. Each thread multiplies its part of K block by block::
@@ -116,7 +116,7 @@ cdef void multiply_block(const i8_kernels *kernels, const Side *x, const Side *y
 
 
 cdef void add_sums(const i8_kernels *kernels, const Side *x, int64_t k) noexcept nogil:
-    """Add the sums of vectors over a block of K to their sums so far. The vectors are contiguous in the block."""
+    """Add the sums of vectors over a block of K to the earlier sums. The vectors are contiguous in the block."""
     cdef int64_t sums[LONG_K_SIDE]
     cdef int i
     kernels.packing.row_sums(sums, x.count, k, x.data, x.vector, 1, SIGN_BIT if x.is_signed else 0)

@@ -19,20 +19,19 @@ from int8blas.gemm.problem cimport busy_threads, thread_work
 
 cdef enum:
     STACK_SPAN = 1 << 28        # two elements of one matrix in a stack are less than this many bytes apart
-    # The maximum number of multiply-adds of a product. Times of this kernel and of tiles on Zen 4: 20 x 20 x 20 takes
-    # 176 ns and 162 ns (AVX512-VNNI), 327 ns and 666 ns (AVX2). 32 x 32 x 32 takes 463 ns and 381 ns (AVX512-VNNI),
-    # 1244 ns and 910 ns (AVX2).
+    # The maximum number of multiply-adds of a product. On Zen 4, the kernel of stacks and tiles take 176 ns and 162 ns
+    # (AVX512-VNNI), 327 ns and 666 ns (AVX2) for 20 x 20 x 20; 463 ns and 381 ns, 1244 ns and 910 ns for 32 x 32 x 32.
     STACK_WORK = 1 << 13
     # The minimum K for which a C of one element always has the form I8_STACK_DOTS. With a smaller K, operands that fit
     # a unit have the form I8_STACK_UNITS, which takes two shuffles for every two k.
     SINGLE_K = 9
-    # The minimum number of products with k > 1 whose elements are neighbours in a run: lanes of a vector with AVX2.
+    # The minimum number of products in a run with k > 1 and contiguous elements of equal index: an AVX2 vector.
     LEAST_RUN = 8
 
 
 cdef bint set_operand(i8_stack_operand *x, const Operand *from_, int64_t rows, int64_t columns, ptrdiff_t step,
                       uint8_t flip, int64_t zero) noexcept nogil:
-    """Set an operand, except its address. Return whether its strides fit the arguments."""
+    """Set an operand, except its address. Return whether the strides of the operand fit the arguments."""
     cdef ptrdiff_t row = from_.row if rows > 1 else 0, column = from_.column if columns > 1 else 0
     cdef ptrdiff_t down = (rows - 1) * row, right = (columns - 1) * column
     if not -STACK_SPAN < down < STACK_SPAN or not -STACK_SPAN < right < STACK_SPAN:
@@ -46,7 +45,7 @@ cdef bint set_operand(i8_stack_operand *x, const Operand *from_, int64_t rows, i
 cdef bint set_stack_operands(i8_stack_args *t, const Problem *g, ptrdiff_t a_step, ptrdiff_t b_step,
                              int64_t count) noexcept nogil:
     """Set the sizes and operands in the arguments of the kernel of stacks, except addresses and the step of C. Return
-    whether the kernel takes a run of `count` such products."""
+    whether the kernel takes a run of `count` products of this size."""
     cdef bint is_single = g.m == 1 and g.n == 1 and g.k >= SINGLE_K
     cdef bint is_run = g.m == 1 and g.n == 1 and (
         g.k == 1 or (count >= LEAST_RUN and g.k <= I8_STACK_RUN_DEPTH and 0 <= a_step <= 1 and 0 <= b_step <= 1))
@@ -105,7 +104,7 @@ cdef void multiply_slices(const Problem *g, int64_t rows, ptrdiff_t a_step, ptrd
         own.c.data = g.c.data + first * g.c.row
         set_stack_operands(&t, &own, a_step, b_step, count)
         if t.form != I8_STACK_UNITS:
-            # This span tells the kernel that it may read the other rows of a matrix, so the kernel copies no rows.
+            # The span of a whole matrix lets the kernel read rows beyond the slice, so the kernel copies no rows.
             t.a.first, t.a.span = <int>(a.first + first * g.a.row), a.span
         t.c_step = c_step
         multiply_registers(&t, &own, count)

@@ -1,10 +1,10 @@
 """Small K: writing C takes most of the time (csrc/gemm/small_k_body.h).
 
 The path packs all of B, and shifts its columns so that panels begin at cache lines of C. The CPU writes full lines
-twice as fast as half lines, and streaming stores need full lines. If rows of a large C begin at different places of a
-cache line, the path computes rows that begin at one place together, one place after another. If C has the bare
-sums or distances, the kernel stores C. Otherwise the epilogue computes C from one part of the sums at a time, while the
-part is in the L1 cache.
+twice as fast as half lines, and streaming stores need full lines. If rows of a large C begin at different places in a
+cache line, the path computes all rows that begin at one place, then the rows of the next place. If C has the bare sums
+or distances, the kernel stores C. For all other results, the epilogue computes C from one part of the sums at a time,
+while the part is in the L1 cache.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -25,7 +25,7 @@ from int8blas.gemm.squares cimport add_panel_squares
 
 cdef enum:
     ROWS = 64                   # rows of A that are packed at a time
-    # The minimum number of panels in a row of C for the shift, which needs one more panel: at most 1/16 more work.
+    # The minimum number of panels in a row of C for shifting columns. The shift adds one panel, at most 1/16 more work.
     MIN_SHIFTED = 16
     # The maximum number of sums, and of panels, for one call of the epilogue. The sums take 32 KiB, which fit the L1
     # cache. 512 x 4096 x 8 takes 116 us with 4 panels, 105 us with 32 panels and 130 us with 128 panels (AVX512-VNNI,
@@ -40,8 +40,8 @@ cdef struct SmallKPlan:
 
 
 cdef bint takes_small_k(const Problem *g, const Plan *p) noexcept nogil:
-    """Return whether this path takes a problem. K must be small and C large. An epilogue that micro-kernels can apply
-    must be one that this path's kernel can apply too."""
+    """Return whether this path takes a problem. K must be small and C large. If micro-kernels can apply the epilogue,
+    this path's kernel must be able to apply it too."""
     return (
         is_small_k(g) and not is_quantized(g) and (not p.to_output or g.epilogue.kind == I8_DISTANCES)
         and not needs_blocks(g, p)

@@ -1,6 +1,6 @@
-"""The path for very small problems. It keeps all data on the stack, uses one thread and needs no plan.
+"""The path for very small problems. The path keeps all data on the stack, uses one thread and needs no plan.
 
-The path uses the micro-kernels of ``blocks``. Planning would take most of the time of such problems.
+The path uses the micro-kernels of ``blocks``. Planning would take most of the time of a very small problem.
 """
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
@@ -42,7 +42,7 @@ cdef struct ColumnsOfB:
 
 
 cdef bint takes_tiny(const Problem *g, const Plan *p) noexcept nogil:
-    """Return whether a problem is empty, or is tiny and not faster on the path triangle."""
+    """Return whether a problem is empty, or is tiny and not faster on the path `triangle`."""
     if is_tiny(g):
         return g.m < WHOLE_ROWS or not takes_triangle(g, p)
     return is_tiny_triangle(g) or g.m == 0 or g.n == 0
@@ -209,8 +209,8 @@ cdef inline const int8_t *prepare(const Problem *g, i8_tile_args *t, ColumnsOfB 
 
 cdef inline int take_rows(const Problem *g, i8_tile_args *t, RowsOfA *rows, int i, int tiles, int64_t room,
                           int64_t place, int64_t *first) noexcept nogil:
-    """Prepare tiles of equal height along M, from tile `i` of `tiles` on. The rows of these tiles must fit `room` rows
-    of sums. Return the height. Store the terms of the rows from index `place` on."""
+    """Prepare tiles of equal height along M, from tile `i` of `tiles` on. The sums of these tiles must fit `room` rows.
+    Return the height. Store the terms of the rows from index `place` on."""
     cdef int height = <int>g.m, count
     cdef const uint8_t *a
     t.tiles = 1
@@ -227,7 +227,7 @@ cdef inline int take_rows(const Problem *g, i8_tile_args *t, RowsOfA *rows, int 
 
 
 cdef inline int64_t together(const Problem *g, int64_t tiles, int height, int64_t room) noexcept nogil:
-    """Return the number of tiles of `height` rows to prepare together. There is memory for the sums of `room` rows."""
+    """Return the number of tiles of `height` rows to prepare together. The sums have memory for `room` rows."""
     if g.a.column != 1:
         return 1
     if g.k % I8_GROUP or has_zero(&g.b) or g.a.sign_flip:
@@ -328,15 +328,15 @@ cdef inline void flip_rows(const Problem *g, uint8_t *dst, const uint8_t *a, int
     if g.a.row == k:
         g.kernels.packing.pack_panel(dst, 1, 1, rows * k, a, 0, 1, g.a.sign_flip)
         return
-    # If gaps are smaller than a unit of 128 bits, and therefore readable, copy 4 bytes at a time, unless this would
-    # read after the last row. The next row overwrites the bytes after the end of a row.
+    # If gaps between rows are smaller than a unit of 128 bits, and therefore readable, copy 4 bytes at a time, as long
+    # as no copy reads beyond the last row. The next row overwrites the bytes after the end of a row.
     while k < g.a.row < k + I8_STACK_UNIT and (rows - 1 - i) * g.a.row + k >= round_up(k, I8_GROUP):
         for j in range(0, k, 4):
             memcpy(&four, a + i * g.a.row + j, 4)
             four ^= flip
             memcpy(dst + i * k + j, &four, 4)
         i += 1
-    # Pad other rows with zeros to a multiple of 4 bytes.
+    # Pad the remaining rows with zeros to a multiple of 4 bytes.
     while i < rows:
         g.kernels.packing.pack_panel(dst + i * k, 1, 1, k, a + i * g.a.row, 0, 1, g.a.sign_flip)
         i += 1

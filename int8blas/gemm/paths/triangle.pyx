@@ -1,8 +1,8 @@
-"""The path for A @ A.T. It computes one triangle of C, and mirrors the triangle if the call computes all of C.
+"""The path for A @ A.T. This path computes one triangle of C, and mirrors the triangle if the call computes all of C.
 
 A is packed once for both operands, in the layout of B'. The micro-kernel can read rows of A from panels, as dwords that
-are 64 bytes apart. If it multiplies bytes, A' is a copy of the panels XORed with 0x80, which is made while the panels
-are in the cache. Without VNNI, A' and B' are the same panels in 16 bits. If the range of all values is small
+are 64 bytes apart. If the micro-kernel multiplies bytes, A' is a copy of the panels XORed with 0x80, made while the
+panels are in the cache. Without VNNI, A' and B' are the same panels in 16 bits. If the range of all values is small
 (small_values.pyx), A' and B' are the same panels of bytes, minus the smallest value. For a matrix unit, A' is packed in
 rows.
 
@@ -12,15 +12,15 @@ rows.
         multiply_area     for each M block
           multiply_rows     for each tile along N, and each panel of rows: the micro-kernel
             multiply_row      compute cells along N, and store C and its mirror
-            multiply_square   compute a cell on the diagonal; C may need only a triangle of it
+            multiply_square   compute a cell on the diagonal, and store the triangle that C needs.
 
 A cell has 16 x 16 elements of C: a panel of rows times a panel of columns. With a matrix unit a cell is a tile of the
 unit: two panels of rows times two panels of columns. Cells are numbered row by row. Each thread has the same number of
-consecutive cells. Between two K blocks the sums stay in C, if C has the bare sums and contiguous rows. Otherwise the
-sums stay in memory of the call.
+consecutive cells. Between two K blocks the sums stay in C, if C has the bare sums and contiguous rows. In all other
+cases the sums stay in memory of the call.
 
-Fetching a cache line that another core has packed takes 12 ns; packing the line takes 2.3 ns (Zen 4). So each thread
-packs the panels that it needs, if packing is little work compared with its products.
+Fetching a cache line that another core has packed takes 12 ns; packing the line takes 2.3 ns (Zen 4). If packing is
+little work compared with the products of a thread, each thread therefore packs the panels that it needs.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -51,7 +51,7 @@ cdef enum:
     #   WHOLE_COLUMNS_K  256 x 256 x 64: 13.3, 12.4;  256 x 256 x 96: 15.6, 17.4 (AVX512-VNNI)
     #   LARGE_WIDENED_K  2048 x 2048 x 160: 4730, 6360 (AVX2)
     #   LARGE_K          2048 x 2048 x 128: 2580, 1080;  1536 x 1536 x 192: 921, 887 (AVX512-VNNI)
-    # WHOLE_ROWS_K is less than on Zen 5, because CPUs with fewer multiply-adds a cycle break even at a smaller K.
+    # WHOLE_ROWS_K is below Zen 5's best value, because CPUs with fewer multiply-adds a cycle break even earlier.
     WHOLE_WIDENED_K = 64
     WHOLE_ROWS_K = 96
     WHOLE_COLUMNS_K = 80
@@ -64,8 +64,8 @@ cdef enum:
     # The minimum number of multiply-adds of all of C if there are several threads, because threads synchronize twice on
     # this path.
     SHARED_WORK = 1 << 23
-    # The minimum number of panels for each thread if each thread packs the panels that it needs. Packing then takes a
-    # fifth of the time of the thread's products.
+    # The minimum number of panels for each thread if each thread packs the panels that it needs. With OWN_PANELS
+    # panels, packing takes a fifth of the time of the thread's products.
     OWN_PANELS = 12
     # Up to this many cells for each thread, dividing K is faster, because no thread then waits for panels of another
     # thread.
@@ -146,8 +146,8 @@ cdef struct Triangle:
 
 
 cdef bint has_same_zeros(const Problem *g) noexcept nogil:
-    """Return whether each column of B has the zero point of the corresponding row of A. The zero points of A' and B'
-    then differ by 128."""
+    """Return whether each column of B has the zero point of the corresponding row of A: the zero points of A' and B'
+    differ by 128."""
     cdef int64_t i
     if g.a.zero_points is NULL or g.b.zero_points is NULL:
         return g.a.zero_points is NULL and g.b.zero_points is NULL and g.a.zero_point == g.b.zero_point + SHIFT
@@ -181,7 +181,8 @@ cdef bint pays_for_whole(const Problem *g) noexcept nogil:
     if matrix_of(g) is not NULL and g.k < MATRIX_WHOLE_K:
         return False
     if is_tiny(g):
-        # The path tiny is slower if columns of A are contiguous and rows are not, because it packs A for each tile.
+        # The path `tiny` is slower than this path if columns of A are contiguous and rows are not, because the path
+        # `tiny` packs A for each tile.
         return g.a.column != 1 or g.kernels.gemm.exact == I8_DOT2
     return g.threads == 1 or <double>g.m * g.n * g.k >= SHARED_WORK
 
@@ -253,8 +254,8 @@ cdef void plan_triangle(const Problem *g, Plan *plan) noexcept nogil:
     plan.from_registers = stores_sums(g, p)
     # Each thread gets consecutive cells.
     plan.grid.rows, plan.grid.columns, plan.grid.column_parts, plan.grid.stretches = <int64_t>cells, 1, 1, True
-    # A further thread pays at twice the work of other paths: threads meet twice, because each thread reads panels that
-    # the other threads packed.
+    # One more thread saves time only for twice the work of other paths: threads synchronize twice, because each thread
+    # reads panels that other threads have packed.
     plan.grid.row_parts = paid_threads(
         cells * p.grid_np * p.grid_np * I8_PANEL * I8_PANEL * (g.k + 1),
         2 * (g.kernels.tuning.thread_work if p.matrix is NULL else p.matrix.thread_work), min(<double>g.threads, cells)
@@ -282,7 +283,7 @@ cdef void carve_packed(const Problem *g, const TrianglePlan *p, Triangle *t, cha
 
 
 cdef char *lay_out(const Problem *g, const TrianglePlan *p, Triangle *t, char *memory, int thread) noexcept nogil:
-    """Set the pointers of `t` for one thread, and the size of the thread's memory. Return the end of this memory."""
+    """Set the pointers of `t` for one thread, and the size of the thread's memory. Return the memory's end."""
     cdef int64_t columns = p.panels * I8_PANEL
     cdef char *start
     t.terms.outer = g.b.zero_points is not NULL
@@ -382,7 +383,7 @@ cdef void prepare_panels(const Triangle *t, int64_t panel, int64_t panels, int64
             g.kernels.packing.pack_panel(t.packed.a + at + i * t.packed.panel_size, 1, 1, size,
                                          <uint8_t *>b + i * step, 0, 1, SIGN_BIT)
         elif i % t.cells.panels == 0:
-            # Beyond K, A' has zeros, and all products are 0. So B' may have any bytes there.
+            # Beyond K, A' has zeros, so all products are 0, and B' may have any bytes.
             t.p.matrix.pack(t.packed.a + at + i * t.packed.panel_size, rows_of(t, (panel + i) // t.cells.panels), k,
                             address(&g.a, column + i * I8_PANEL, k0), g.a.row, g.a.column, g.a.sign_flip)
 
@@ -443,8 +444,7 @@ cdef void multiply_tiles(const Triangle *t, i8_tile_args *a, int64_t row, int64_
 
 
 cdef void start_tile(const Triangle *t, i8_tile_args *a, int64_t row, int64_t column, bint is_last) noexcept nogil:
-    """Set the arguments that all tiles share. The last K block has the start values, because all column sums are then
-    known."""
+    """Set the arguments that all tiles share. The last K block adds the start values, which need all column sums."""
     a.more_segments = a.a.segment = a.b.segment = 0
     a.a.tail = NULL
     a.fetch = a.ahead = NULL
@@ -637,7 +637,7 @@ cdef int multiply_cells(const void *job, int64_t part, int64_t parts) noexcept n
 
 
 cdef bint next_block(Triangle *t) noexcept nogil:
-    """Go to the next packed block. Return whether there is one."""
+    """Go to the next packed block. Return whether there is a next block."""
     t.first_block = t.end_block
     t.end_block = min(t.first_block + t.p.packed_k_blocks, t.p.k_blocks)
     return t.first_block < t.end_block
@@ -682,8 +682,8 @@ cdef int run_triangle(const Problem *g, const Plan *plan) noexcept nogil:
 
 
 cdef void describe_triangle(const Problem *g, const Plan *plan, Description *d) noexcept nogil:
-    """Describe the plan: the sizes of a tile and of blocks. The memory of each thread includes memory that all threads
-    share."""
+    """Describe the plan: the sizes of a tile and of blocks. The memory that the description gives for each thread
+    includes memory that all threads share."""
     cdef const TrianglePlan *p = <const TrianglePlan *>plan
     d.tile[0], d.tile[1] = 1 if g.m == 1 else p.mr, p.np * I8_PANEL
     d.block[0], d.block[1], d.block[2] = p.mc, p.nc * I8_PANEL, p.kc
