@@ -22,7 +22,7 @@ from int8blas.onnx.graph import Array, Graph, Node
 from int8blas.onnx.table import DOMAIN, MICROSOFT, SAME_TYPE, SHAPED, Call, Operator, Site
 from int8blas.stage.formats import GroupedWeights, from_matmul_nbits
 
-# The accuracy level for int8 sources.
+# The accuracy level of MatMulNBits with which the source is quantized to int8.
 INT8 = 4
 FLOAT = np.dtype(np.float32)
 NBITS_DEFAULTS = {"bits": 4, "accuracy_level": 0}
@@ -143,7 +143,8 @@ def parallel_matmul_nbits(
 
 
 def merge_key(node: Node, constants: Mapping[str, Array]) -> Hashable:
-    """Return a key. Nodes with equal keys become one product. Return None for nodes that cannot be merged."""
+    """Return the key of a node: nodes with equal keys become one product. Return None for a node that cannot be
+    merged."""
     if node.kind != "com.microsoft.MatMulNBits":
         return None
     b, scales, zeros = (constants.get(node.input(i)) for i in (1, 2, 3))
@@ -155,7 +156,7 @@ def merge_key(node: Node, constants: Mapping[str, Array]) -> Hashable:
 
 
 def merged_nodes(graph: Graph) -> list[Node]:
-    """Return the nodes of a graph. One product replaces all MatMulNBits of one source."""
+    """Return the nodes of a graph, with one product in place of the MatMulNBits nodes that have equal keys."""
     groups: dict[Hashable, list[Node]] = {}
     for node in graph.nodes:
         key = merge_key(node, graph.constants)

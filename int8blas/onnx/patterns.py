@@ -15,7 +15,7 @@ from int8blas.onnx.integer import dequantize_linear, positive_finite, quantize_l
 from int8blas.onnx.table import MICROSOFT
 from int8blas.onnx.types import BYTES, FLOAT32
 
-# Numbers of a formula in float32 have this relative error.
+# The relative error of the constants of a formula in float32.
 TOLERANCE = 1e-6
 
 
@@ -43,7 +43,7 @@ class Pattern:
     kept: set[str] = field(default_factory=set)
     # Whether products with stored int8 weights are computed in int8.
     dynamic: bool = False
-    # The relative error that the numbers of a formula may have.
+    # The relative error that the constants of a formula may have.
     tolerance: float = TOLERANCE
     # Positions of nodes in the graph, by id(node).
     places: dict[int, int] = field(default_factory=dict)
@@ -68,13 +68,13 @@ class Pattern:
         return pattern
 
     def of_nodes(self, nodes: list[Node]) -> Pattern:
-        """Return the pattern of the graph with other nodes, or this pattern if the nodes are the same."""
+        """Return the pattern of the graph with new nodes, or this pattern if the nodes are equal."""
         graph = self.graph
         return self if nodes == graph.nodes else Pattern.of(replace(graph, nodes=nodes), self.dynamic, self.tolerance)
 
     def refuse(self, node: Node, reason: str) -> Node | None:
-        """Note the reason why a rewrite fails, and return None, the result of such a rewrite. If a node already has a
-        reason, keep it."""
+        """Record the reason why a rewrite fails, and return None, the result of a failed rewrite. Keep a reason that
+        the node already has."""
         self.reasons.setdefault(node.outputs[0], reason)
         return None
 
@@ -220,8 +220,8 @@ class Pattern:
         return name
 
     def triples(self, tensors: Iterable[Quantized]) -> list[str]:
-        """Return the inputs of a quantized operator: for each tensor the names of its values, its scale and its zero
-        point."""
+        """Return the inputs of a quantized operator: the names of the values, the scale and the zero point of each
+        tensor."""
         return [name for x in tensors for name in (x.name, x.scale, self.zero_name(x))]
 
     def quantization_of(self, last: Node) -> tuple[str, str]:
