@@ -244,7 +244,7 @@ class Pattern:
         return bias.name if fits.all() and (zero is None or not zero.any()) else None
 
     def real_constant(self, name: str) -> Array | None:
-        """Return a constant of finite float32 numbers, which may be dequantized, or None."""
+        """Return a constant of finite float32 numbers, also if a DequantizeLinear makes it, or None."""
         node = self.producers.get(name)
         if node is None or node.operator != "DequantizeLinear":
             return self.floats(name)
@@ -279,7 +279,7 @@ POLYNOMIALS = {"Add", "Mul", "Div", "Pow", "Transpose"}
 def polynomial(
     pattern: Pattern, name: str, variables: tuple[str, ...], order: tuple[int, ...] = (), depth: int = 8
 ) -> Polynomial | None:
-    """Return a float32 tensor, with its dimensions in an order, as polynomial of other tensors, or None."""
+    """Return a float32 tensor, its dimensions permuted by `order`, as a polynomial of the tensors `variables`, or None."""
     if name in variables and list(order) == sorted(order):
         return {tuple([int(name == each) for each in variables]): 1.0}
     number, node = pattern.number(name), pattern.producers.get(name)
@@ -317,14 +317,15 @@ def multiplied(a: Polynomial, b: Polynomial) -> Polynomial:
 
 
 def is_close(pattern: Pattern, a: Polynomial | None, b: Polynomial) -> bool:
-    """Return whether two polynomials are equal, up to the errors of the file's numbers."""
+    """Return whether two polynomials are equal, up to rounding errors of the constants in the file."""
     if a is None or a.keys() != b.keys():
         return False
     return all(math.isclose(a[key], b[key], rel_tol=pattern.tolerance) for key in b)
 
 
 def chained(pattern: Pattern, node: Node, kind: str) -> tuple[Node, str] | None:
-    """Return the only consumer of a node's output, if it is of this kind, and the consumer's other input."""
+    """Return the only consumer of a node's output, if the consumer is of the given kind, and the consumer's other
+    input."""
     name = node.outputs[0]
     consumers = pattern.consumers.get(name, [])
     if len(consumers) != 1 or consumers[0].kind != kind or name in pattern.kept:
@@ -334,8 +335,8 @@ def chained(pattern: Pattern, node: Node, kind: str) -> tuple[Node, str] | None:
 
 
 def sole_producer(pattern: Pattern, name: str, kinds: set[str]) -> Node | None:
-    """Return the producer of a tensor if its kind is in `kinds`, it has one consumer, and the graph does not return
-    it.
+    """Return the producer of a tensor if its kind is in `kinds`, the tensor has one consumer, and the graph does not
+    return the tensor.
     """
     producer = pattern.producers.get(name)
     alone = len(pattern.consumers.get(name, [])) == 1 and name not in pattern.kept
