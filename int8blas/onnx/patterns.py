@@ -279,7 +279,8 @@ POLYNOMIALS = {"Add", "Mul", "Div", "Pow", "Transpose"}
 def polynomial(
     pattern: Pattern, name: str, variables: tuple[str, ...], order: tuple[int, ...] = (), depth: int = 8
 ) -> Polynomial | None:
-    """Return a float32 tensor, its dimensions permuted by `order`, as a polynomial of the tensors `variables`, or None."""
+    """Return a float32 tensor, with its dimensions permuted by `order`, as a polynomial of the tensors `variables`, or
+    return None."""
     if name in variables and list(order) == sorted(order):
         return {tuple([int(name == each) for each in variables]): 1.0}
     number, node = pattern.number(name), pattern.producers.get(name)
