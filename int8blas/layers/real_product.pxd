@@ -45,8 +45,8 @@ cdef struct RealJob:
     # with steps in elements, multiplied by b_factor.
     const int8_t *weights
     ptrdiff_t panel_size
-    # Integer weights may have 4 bits, two weights in a byte. They have one zero point, or zero points of blocks,
-    # [panels][blocks][16] (gemm/four_bits.pyx).
+    # Integer weights may have 4 bits, two weights in a byte. Integer weights have one zero point, or zero points of
+    # blocks, [panels][blocks][16] (gemm/four_bits.pyx).
     bint four_bits
     uint8_t zero
     const uint8_t *zeros

@@ -1,6 +1,6 @@
 """Steps of LSTM, GRU and RNN in float32, with the same bits on every CPU and with any number of threads.
 
-Each product, sum and function is rounded to float32, in this order. LSTM, with the gates i, o, f, n::
+Each product, sum and function is rounded to float32, in the order of the formulas. LSTM, with the gates i, o, f, n::
 
     i, o, f, n = (h @ weights + gates) + bias
     c = logistic(f) * c + logistic(i) * tanh(n)

@@ -721,7 +721,8 @@ cdef class RNN(RecurrentLayer):
 
     ``h_t = activation(x_t W + h_(t-1) W' + bias)``
 
-    Source and state are uint8, and weights are int8, quantized as for :class:`LSTM`. This is the vanilla RNN of oneDNN.
+    Source and state are uint8, and weights are int8, quantized as for :class:`LSTM`. The layer is the vanilla RNN of
+    oneDNN.
 
     Parameters
     ----------

@@ -2,9 +2,9 @@
 
     w[n, k] = scales[n, k // block] * (q[n, k] - zero_points[n, k // block])
 
-With `accuracy_level` 4 a MatMulNBits quantizes its source to int8, each row by its range. Otherwise the source stays
-real. In both cases 4-bit weights stay packed in memory. Several products of one source, such as the queries, keys and
-values of attention, become one product, because each separate product would quantize the source again.
+With `accuracy_level` 4 a MatMulNBits quantizes its source to int8, each row by its range. With other levels, the source
+stays real. 4-bit weights stay packed in memory at every level. Several products of one source, such as the queries,
+keys and values of attention, become one product, because each separate product would quantize the source again.
 """
 
 from __future__ import annotations

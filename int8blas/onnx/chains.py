@@ -231,7 +231,7 @@ def gated_chain(pattern: Pattern, node: Node, known: set[str]) -> tuple[str, Cha
 
 def source_of_chain(pattern: Pattern, node: Node, known: set[str]) -> tuple[str, list[Any] | None]:
     """Return the float32 source of a node that can begin a chain, and the node's post-ops. The post-ops are None if the
-    node is no post-op of its source."""
+    node cannot be a post-op of its source."""
     for name in node.inputs:
         if name not in known or pattern.constant(name) is not None:
             continue

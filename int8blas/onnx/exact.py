@@ -42,8 +42,8 @@ SMALLEST_SCALE, LARGEST_SCALE = 2.0**-60, 2.0**50
 # A bound of the error of a computation in float32, in units in the last place of its largest values. The bound allows
 # for a dozen roundings, and for the changes of scales in the search.
 ERROR = 32
-# The number of decimal digits with which a sigmoid is computed. No sigmoid is within one unit of these digits of a tie,
-# except at 0, where the sigmoid is exact.
+# The number of decimal digits with which a sigmoid is computed. These digits separate every sigmoid from a tie, except
+# at 0, where the sigmoid is exact.
 DIGITS = 60
 # For arguments larger in magnitude than this number, a sigmoid is 0 or 1 to DIGITS digits.
 LARGEST = 1000

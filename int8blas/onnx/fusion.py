@@ -68,8 +68,8 @@ FLOAT_STEPS = [
     if domain == MICROSOFT and STEPS.keys() <= attributes_of(rows[0].function).keys()
 ]
 
-# A Rewrite takes a node and the QuantizeLinear after the node. It returns the node or the ordered nodes that replace
-# both, or None if nothing can replace them.
+# A Rewrite takes a node and the QuantizeLinear after the node, and returns the node or the ordered nodes that replace
+# both, or None.
 Rewrite = Callable[[Pattern, Node, Node], Node | list[Node] | None]
 
 
@@ -255,9 +255,8 @@ def fused_graph(
     graph: Graph, opsets: Mapping[str, int], pattern_of: Callable[[Graph], Pattern],
     around: frozenset[str] = frozenset(),
 ) -> Graph:  # fmt: skip
-    """Rewrite a graph and each of its subgraphs. First rewrite constants, and formulas to single operators. Then
-    rewrite patterns that contain these operators, moves of int8 elements, chains of element-wise operators, and
-    views."""
+    """Rewrite a graph and each of its subgraphs. The order is: constants, formulas to single operators, patterns that
+    contain these operators, moves of int8 elements, chains of element-wise operators, and views."""
     graph = replace(graph, nodes=[with_fused_subgraphs(node, opsets, pattern_of) for node in graph.nodes])
     pattern = pattern_of(folded_graph(graph, opsets, around))
     for rewrites in (FIRST, FORMULAS):

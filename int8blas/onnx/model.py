@@ -464,10 +464,10 @@ def load(
         The file, its bytes or its protobuf. A model with external tensors needs a path. The files of these tensors must
         lie in the folder of the path or below.
     dynamic : bool, optional
-        Compute products of float32 with stored 8-bit weights in int8. Such a product is a MatMul or Gemm after a
-        DequantizeLinear, or after Cast and Mul. The float32 factor is quantized with a scale for each row, as in
-        :meth:`int8blas.InnerProduct.dynamic`, which changes the results. By default such products use float32, as the
-        file says.
+        Compute products of float32 with stored 8-bit weights in int8. A product with stored weights is a MatMul or Gemm
+        after a DequantizeLinear, or after Cast and Mul. The float32 factor is quantized with a scale for each row, as
+        in :meth:`int8blas.InnerProduct.dynamic`, which changes the results. By default such products use float32, as
+        the file says.
     floats : {"own", "onnxruntime"}, optional
         The package that computes the float parts of the file (see docs/howto/onnx.md).
     quantize : {"weights", "dynamic"}, mapping, or iterable of mapping, optional

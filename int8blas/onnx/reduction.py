@@ -26,8 +26,8 @@ EXACT = 1 << 24
 
 
 def reduction(prepare: Callable[[Array, Any, bool], Reduce], rounds: bool) -> Callable[..., Call]:
-    """Return an operator. `prepare` takes an array, the axes to reduce, and whether to keep these axes. It returns a
-    function of these three arguments, for arrays with the layout of the given array."""
+    """Return an operator. `prepare` takes an array, the axes to reduce, and whether to keep these axes. `prepare`
+    returns a function of these three arguments, for arrays with the layout of the given array."""
 
     @by_layout(1, rounds=rounds)
     def operator(x: Array, axes: Ints = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Call:

@@ -19,7 +19,7 @@ from int8blas.onnx.patterns import Pattern, Quantized
 from int8blas.onnx.shape import MOST_INPUTS, VIEWS
 from int8blas.onnx.table import DOMAIN, attributes_of
 
-# These operators change the shape, but not the order of elements.
+# The operators that change the shape, but not the order of elements.
 UNMOVED = {kind for kind, traits in TABLE.traits.items() if traits.reshapes}
 
 

@@ -43,8 +43,7 @@ def widened(network: Network) -> Network:
 
 
 def cache_names(graph: Graph) -> set[str]:
-    """Return the inputs and outputs that are a cache, which one node reads and updates. These inputs and outputs keep
-    their types."""
+    """Return the inputs and outputs that keep their types, because they are a cache that one node reads and updates."""
     inputs, outputs = ({value.name for value in values} for values in (graph.inputs, graph.outputs))
     names = [name for node in graph.nodes for name in node.inputs]
     found: set[str] = set()

@@ -393,7 +393,7 @@ def torchao_config() -> Any:
 
     @dataclass
     class Int8DynamicConfig(AOBaseConfig):
-        """:class:`Int8Dynamic` for ``torchao.quantize_``. This class needs the package torchao.
+        """:class:`Int8Dynamic` for ``torchao.quantize_``. The class needs the package torchao.
 
         Parameters
         ----------

@@ -1,8 +1,8 @@
 """int8 modules that replace torch's recurrent layers.
 
 An LSTM without projections is an :class:`int8blas.DynamicLSTM`. GRU and RNN compute one dynamic product for the sources
-of all steps, and then compiled steps, each with a dynamic product for the state. Only an LSTM with projections is a
-loop in Python.
+of all steps, and then compiled steps, each with a dynamic product for the state. Only an LSTM with projections runs its
+steps in a loop in Python.
 """
 
 from __future__ import annotations
@@ -323,7 +323,7 @@ class Int8Recurrent(Int8Module):
         input : Tensor or PackedSequence
             (steps, sequences, inputs), (sequences, steps, inputs) with `batch_first`, or (steps, inputs).
         hx : Tensor or tuple of Tensor, optional
-            The first state. For an LSTM it is the tuple of h and c.
+            The first state. The first state of an LSTM is the tuple of h and c.
 
         Returns
         -------

@@ -321,7 +321,7 @@ PRODUCTS = {
 
 
 def refused() -> str:
-    """Raise UnsupportedError, in an expression."""
+    """Raise UnsupportedError from within an expression."""
     raise UnsupportedError
 
 
