@@ -361,8 +361,8 @@ cdef class InnerProduct(QuantizedLayer):
         Parameters
         ----------
         src : array_like of `src_dtype`
-            (n, ic) or (..., ic), with any strides. As in oneDNN, it may also have the last dimensions of the weights,
-            for example (n, c, h, w) for weights (oc, c, h, w). These dimensions are flattened.
+            (n, ic) or (..., ic), with any strides. As in oneDNN, `src` may also have the last dimensions of the
+            weights, for example (n, c, h, w) for weights (oc, c, h, w). These dimensions are flattened.
         scales, zero_points : mapping of str to numbers, optional
             The values, for tensors that got only a mask when the layer was created.
         operands : sequence of array_like, optional

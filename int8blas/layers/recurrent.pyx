@@ -38,8 +38,8 @@ cnp.import_array()
 
 
 cdef enum:
-    # Each thread's sums of the source for a stretch of time have at most this number of bytes, so that they stay in its
-    # L2 cache.
+    # A stretch of time is so short that a thread's sums of the source have at most this number of bytes, and stay in
+    # its L2 cache.
     STRETCH_BYTES = 1 << 20
 
 

@@ -591,10 +591,10 @@ cdef class LSTM(RecurrentLayer):
             The first c, (layers, directions, n, units).
         lengths : array_like of int, optional
             The number of time steps of each sequence, from 0 to t: (n,) or one number, by default t. Later steps of
-            `src` are not read, and later steps of `dst` are 0.0 (uint8: `data_shift`). The last states are the states
-            after the last step of each sequence; for length 0 they are the first states. The backward direction starts
-            at the last step of each sequence. Sequences may have any order. Steps after the end of a sequence cost no
-            time.
+            `src` are not read, and later steps of `dst` are 0.0 (`data_shift` if `dst` is uint8). The last states are
+            the states after the last step of each sequence; for length 0 they are the first states. The backward
+            direction starts at the last step of each sequence. Sequences may have any order. Steps after the end of a
+            sequence cost no time.
         out : ndarray of `dst_dtype`, optional
             The array for dst, with any strides.
 

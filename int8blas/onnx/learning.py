@@ -17,7 +17,7 @@ from int8blas.onnx.linear import matmul
 from int8blas.onnx.normalization import softmax
 from int8blas.onnx.table import LEARNING, Call, Operator, Site
 
-# The comparison of each mode of a node, and the function of each aggregate. TreeEnsemble has their positions in these
+# The comparison of each mode of a node, and the function of each aggregate. TreeEnsemble stores the positions in these
 # mappings as numbers.
 MODES: dict[str, np.ufunc] = {
     "BRANCH_LEQ": np.less_equal, "BRANCH_LT": np.less, "BRANCH_GTE": np.greater_equal, "BRANCH_GT": np.greater,
@@ -37,7 +37,7 @@ def softmax_zero(scores: Array) -> Array:
 
 
 def probit(scores: Array) -> Array:
-    """Return the inverse of the normal distribution, by Winitzki's formula with onnxruntime's numbers."""
+    """Return the inverse of the normal distribution function, by Winitzki's formula with onnxruntime's numbers."""
     x = 2 * scores - 1
     log = np.log((1 - x) * (1 + x))
     half = 2 / (3.14159 * 0.147) + 0.5 * log

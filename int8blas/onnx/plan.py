@@ -192,7 +192,7 @@ def make_plan(network: Network) -> Plan:
 
 
 class Planner:
-    """Makes plans of a graph and its subgraphs."""
+    """The builder of the plans of a graph and its subgraphs."""
 
     def __init__(self, opsets: Mapping[str, int]) -> None:
         self.opsets = opsets

@@ -83,7 +83,7 @@ def started(network: Network, keep: Sequence[str]) -> tuple[Network, Quantizer]:
 
 
 class Quantizer:
-    """Adds nodes of quantization to a graph."""
+    """The quantizer of a graph, which adds nodes of quantization."""
 
     def __init__(self, graph: Graph, keep: Sequence[str]) -> None:
         self.graph = replace(graph, constants=dict(graph.constants))

@@ -197,8 +197,8 @@ MANY = 100
 
 
 class Reader:
-    """Converts protobufs to plain data. `path` is the model's file; its folder may hold external tensors. `opsets` has
-    the versions of the operators."""
+    """The conversion of protobufs to plain data. `path` is the model's file; its folder may hold external tensors.
+    `opsets` has the versions of the operators."""
 
     def __init__(self, onnx: Any, path: Path | None, opsets: Mapping[str, int]) -> None:
         self.onnx = onnx

@@ -80,7 +80,7 @@ def nearest_index(where: Array, kind: str) -> Array:
 
 
 def kernel(distance: Array, way: Way) -> Array:
-    """Return the weight of a position at a distance."""
+    """Return the weight of an input position at a distance from the coordinate."""
     d = np.abs(distance)
     if way.mode == "linear":
         return np.maximum(1 - d, 0)

@@ -18,7 +18,8 @@ from int8blas.gemm.packing import pack_b
 Floats = npt.NDArray[np.float64]
 Int8 = npt.NDArray[np.int8]
 
-# The number of samples that are converted or multiplied at a time. With 128 features, their float64 values take 1 MiB.
+# The number of samples that are converted or multiplied at a time. With 128 features, 1024 samples of float64 take 1
+# MiB.
 BLOCK = 1024
 BYTES = (np.dtype(np.int8), np.dtype(np.uint8))
 
