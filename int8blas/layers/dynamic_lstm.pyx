@@ -1,8 +1,7 @@
 """An LSTM from float32 to float32 with int8 products, as in ONNX's DynamicQuantizeLSTM and PyTorch's dynamic
 quantization: each execution quantizes the source and the states by their ranges.
 
-The source has one range for all steps. The state has a new range at each step, over all sequences. Every range contains
-0::
+The source has one range for all steps. The state has a new range at each step, over all sequences. Ranges contain 0::
 
     scale = f32((high - low) / 255), or 1 if both are 0;    zero_point = sat(rne(-low / scale))
     x_u8 = sat(rne(x / scale) + zero_point)
@@ -196,8 +195,7 @@ cdef class DynamicLSTM:
             by default.
         lengths : array_like of int, optional
             The number of steps of each sequence, (n,); t by default. Later results are 0. The last states are the
-            states after the last step of each sequence. The backward direction starts at the last step of each
-            sequence.
+            states after the last step of each sequence, at which the backward direction starts.
         out : ndarray of float32, optional
             The array for dst, with any strides.
 

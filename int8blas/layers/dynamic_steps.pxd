@@ -5,8 +5,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 from int8blas.layers.recurrent cimport MAX_DIRECTIONS, Layer
 
 
-# The values of one direction that recurrent.Direction lacks. The elements of vectors have the order of a Direction's
-# columns.
+# The values of one direction that recurrent.Direction lacks. Vectors are in the order of a Direction's columns.
 cdef struct Way:
     const float *source_scale
     const float *state_scale

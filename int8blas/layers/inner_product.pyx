@@ -3,10 +3,9 @@
     dst[n, oc] = post_ops(scale_src * scale_weights[oc] * sum + bias[oc]) / scale_dst + zp_dst
     sum = sum over k of (src[n, k] - zp_src) * (weights[oc, k] - zp_weights[oc])
 
-The sum is an exact integer. The operations after the sum are float32, in the order of the formula. Only the product of
-the two scales and the reciprocal of scale_dst are computed before the sum. An integer destination is rounded half to
-even and saturated. An int32 destination without scales, post-ops or a float bias is exact: sat(sum + bias_s32 +
-zp_dst), in integers.
+The sum is an exact integer. The operations after it are float32, in the order of the formula, but the product of the
+scales and the reciprocal of scale_dst are computed first. An integer destination is rounded half to even and saturated.
+Without scales, post-ops and a float bias, an int32 destination is exact: sat(sum + bias_s32 + zp_dst).
 
 If weights have a scale for each group of k, each group has its own sum. The sums of groups are scaled and added in
 float32 (see gemm/scale_groups.pyx).
@@ -316,8 +315,7 @@ cdef class InnerProduct(QuantizedLayer):
         return size
 
     cdef cnp.ndarray in_whole_groups(self, cnp.ndarray x):
-        """Return the source, padded with zeros to whole groups of k. The padding of the weights equals their zero
-        points."""
+        """Return the source, padded with zeros to whole groups of k. The weights are padded with their zero points."""
         cdef int64_t rows = cnp.PyArray_DIM(x, 0)
         cdef cnp.ndarray wide = np.zeros((rows, self._four_bits._k), x.dtype)
         wide[:, :self._k] = x
@@ -466,8 +464,7 @@ cdef class InnerProduct(QuantizedLayer):
         return 0
 
     cdef int set_layer(self, Problem *g, DynamicSource *source, Bound bound, int src_type) except -1:
-        """Set all members of a problem except A and C, which the caller has set. The problem keeps a pointer to
-        `source`."""
+        """Set all members of a problem except A and C, which the caller has set. The problem refers to `source`."""
         if self._packed is None:
             self._four_bits.fill(g)
             if self._group_zeros is not None:
@@ -517,8 +514,7 @@ cdef class InnerProduct(QuantizedLayer):
         return result
 
     cdef tuple flattened(self, cnp.ndarray x):
-        """Return the source as a matrix with `ic` columns, and its leading dimensions, or None for one leading
-        dimension."""
+        """Return the source as a matrix with `ic` columns, and its leading dimensions, or None if it is a matrix."""
         cdef tuple shape = (<object>x).shape
         wanted = self.weights_shape[1:]
         if len(wanted) > 1 and shape[1:] == wanted:

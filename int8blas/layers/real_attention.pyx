@@ -84,8 +84,7 @@ cdef void hide_scores(const AttentionJob *j, float *y, int64_t row) noexcept nog
 
 
 cdef void append_sink(const AttentionJob *j, float *y, const float *mask, int64_t unit, int64_t row) noexcept nogil:
-    """Add the mask, if it is not NULL, to a row of scores, and append the sink. `row` is the number of the row in the
-    product."""
+    """Add the mask, if it is not NULL, to row number `row` of a product's scores, and append the sink."""
     cdef int64_t i, n = j.scores.columns, product = unit // j.scores.blocks
     for i in range(n if mask is not NULL else 0):
         y[i] += mask[i]

@@ -29,8 +29,7 @@ cdef struct RealJob:
     int64_t rows, k, columns, panels        # sizes of each product
     int per                                 # panels of b that are multiplied at a time
     int64_t groups, blocks                  # groups of panels and blocks of rows of each product
-    # The stack of products has `dims` dimensions of sizes `shape`, and `count` products. Its steps of a, b and y are in
-    # bytes.
+    # The stack of `count` products: its dimensions, and the steps of a, b and y along them in bytes.
     int dims
     int64_t count
     int64_t shape[cnp.NPY_MAXDIMS]

@@ -259,7 +259,7 @@ cdef void multiply_area(const RealJob *j, const RealArea *area, float *buffer) n
 
 
 cdef void find_area(const RealJob *j, int64_t unit, RealArea *area) noexcept nogil:
-    """Set the area of a unit of work. The number of a unit counts groups of panels first, then blocks of rows, then
+    """Set the area of a unit of work. Units are numbered by groups of panels first, then by blocks of rows, then by
     products."""
     cdef int64_t group = unit % j.groups, block = unit // j.groups % j.blocks, product = unit // j.groups // j.blocks
     cdef int64_t row = share(j.rows, block, j.blocks), left = product

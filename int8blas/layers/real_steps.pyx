@@ -86,8 +86,7 @@ cdef inline bint is_over(const Gates *g, int64_t step, int64_t row) noexcept nog
 
 
 cdef void store(Gates *g, int64_t step, const float *h, const float *c) noexcept nogil:
-    """Store the new states of the rows that have this step. Rows without this step keep their states, and get the
-    results 0."""
+    """Store the new states of the rows that have this step. Ended rows keep their states, and get the results 0."""
     cdef int64_t row, u, at
     cdef float *y = g.y + step * g.size
     if g.lengths is NULL:

@@ -38,8 +38,7 @@ cnp.import_array()
 
 
 cdef enum:
-    # A stretch of time is so short that a thread's sums of the source have at most this number of bytes, and stay in
-    # its L2 cache.
+    # The maximum number of bytes of a thread's source sums in a stretch of time, which stay in its L2 cache.
     STRETCH_BYTES = 1 << 20
 
 
@@ -353,8 +352,7 @@ cdef int layer_threads(const Layer *layer, int threads) noexcept nogil:
 
 
 cdef int64_t share_of_rows(const Layer *layer, int64_t time, int64_t steps, int part, int parts) noexcept nogil:
-    """Return the first row of a part. From `time` on, the rows of each part have nearly the same total number of
-    steps."""
+    """Return the first row of a part. From `time` on, the rows of each part have nearly equal totals of steps."""
     cdef int64_t row = 0, before = 0, wanted
     if layer.lengths is NULL or part == parts:
         return share(layer.rows, part, parts)

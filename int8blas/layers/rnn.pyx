@@ -592,9 +592,8 @@ cdef class LSTM(RecurrentLayer):
         lengths : array_like of int, optional
             The number of time steps of each sequence, from 0 to t: (n,) or one number, by default t. Later steps of
             `src` are not read, and later steps of `dst` are 0.0 (`data_shift` if `dst` is uint8). The last states are
-            the states after the last step of each sequence; for length 0 they are the first states. The backward
-            direction starts at the last step of each sequence. Sequences may have any order. Steps after the end of a
-            sequence cost no time.
+            the states after the last step of each sequence, or the first states for length 0. The backward direction
+            starts at the last steps. Sequences may have any order. Steps after the end of a sequence cost no time.
         out : ndarray of `dst_dtype`, optional
             The array for dst, with any strides.
 
@@ -721,8 +720,7 @@ cdef class RNN(RecurrentLayer):
 
     ``h_t = activation(x_t W + h_(t-1) W' + bias)``
 
-    Source and state are uint8, and weights are int8, quantized as for :class:`LSTM`. The layer is the vanilla RNN of
-    oneDNN.
+    Source and state are uint8, and weights are int8, quantized as for :class:`LSTM`, as in oneDNN's vanilla RNN.
 
     Parameters
     ----------

@@ -143,8 +143,7 @@ def parallel_matmul_nbits(
 
 
 def merge_key(node: Node, constants: Mapping[str, Array]) -> Hashable:
-    """Return the key of a node: nodes with equal keys become one product. Return None for a node that cannot be
-    merged."""
+    """Return the key of a node, or None if it cannot be merged. Nodes with equal keys become one product."""
     if node.kind != "com.microsoft.MatMulNBits":
         return None
     b, scales, zeros = (constants.get(node.input(i)) for i in (1, 2, 3))

@@ -20,8 +20,7 @@ DESCRIPTION = """Load an ONNX file and describe its inputs, outputs and operator
 file of inputs is given."""
 WARM_UP, LEAST = 1, 3
 QUANTIZED = ("weights", "dynamic", "static")
-# The command calls each library in turn for TURN seconds, after PAUSE seconds in which the other library's threads fall
-# asleep.
+# The libraries take turns of TURN seconds, after PAUSE seconds in which the other library's threads fall asleep.
 TURN, PAUSE = 0.02, 0.02
 
 

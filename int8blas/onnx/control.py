@@ -114,8 +114,8 @@ def scan_of_version_8(
 
 
 def sequence_map(inputs: int, first: Sequence[Any], *arguments: Any, body: Plan) -> Any:
-    """Run the body for each element of the first input, a list. Each run also gets one element of every further list,
-    and every tensor whole."""
+    """Run the body for each element of a list. Each run also gets one element of any further list, and whole
+    tensors."""
     given, captured = arguments[: inputs - 1], arguments[inputs - 1 :]
     runs = [body.run([each, *(x[i] if isinstance(x, list) else x for x in given), *captured])
             for i, each in enumerate(first)]  # fmt: skip

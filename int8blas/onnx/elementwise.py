@@ -25,8 +25,7 @@ CLIPPED = (FLOAT32, *BYTES)
 
 # Creating a post-op checks its numbers, which takes longer than computing a small array.
 post_op = functools.lru_cache(1024)(Eltwise)
-# Keep a prepared function for each function and each shape. A prepared function can repeat its last call in a
-# microsecond.
+# A prepared function for each function and shape, because it can repeat its last call in a microsecond.
 prepared_for = functools.lru_cache(256)(lambda op, _shape: PreparedEltwise(op))
 
 

@@ -251,9 +251,8 @@ class Pairs:
         kernels = scales_of_pairs(self.name, self.scales)
         first = next(kernels, None)
         if first is not None:
-            # If the kernels with results shifted by -error and error agree on a pair, every kernel is right for this
-            # pair. A product near a tie is at most 256 steps of the result, but the terms of a sum near a tie may be
-            # larger.
+            # If the kernels with results shifted by -error and error agree on a pair, all kernels are right for this
+            # pair. A product near a tie is at most 256 steps of the result, but the terms of a sum may be larger.
             largest = [255 * scale / self.scales[2] for scale in self.scales[:2]] if self.name == "add" else [256]
             error = ERROR * float(np.finfo(np.float32).eps) * (256 + sum(largest))
             low, high = (self.kernel(first, shift)(both[0][:, None], both[1]) for shift in (-error, error))
@@ -294,8 +293,7 @@ def scales_of_pairs(name: str, given: tuple[float, float, float]) -> Iterator[tu
 
 
 def perturbed(form: tuple[float, float, float], pair: tuple[int, int]) -> tuple[float, float, float]:
-    """Round three numbers, one of which is 1, to float32, and change the two other numbers by `pair` units in the last
-    place."""
+    """Round three numbers to float32, and change the two that are not 1 by `pair` units in the last place."""
     units = iter(pair)
     a, b, y = (value if value == 1 else near(value, next(units)) for value in form)
     return a, b, y

@@ -1,5 +1,4 @@
-"""Float operators that onnxruntime's optimizer writes in place of several nodes. :mod:`attention` has the operators of
-attention."""
+"""Float operators that onnxruntime's optimizer writes in place of several nodes, except attention."""
 
 from __future__ import annotations
 

@@ -58,8 +58,7 @@ EQUATION = re.compile(r"[A-Za-z ]+,[A-Za-z ]+->[A-Za-z ]+")
 # Reasons why a node cannot become a quantized operator.
 NO_QUANTIZER = "its result, for it alone, is not quantized by one constant scale and zero point"
 INPUTS = "not all of its inputs are dequantized with constant scales that the operator of bytes takes"
-# The attribute float_steps makes a quantized operator round in float32 after each step, like the nodes that it
-# replaces.
+# With float_steps, a quantized operator rounds in float32 after each step, like the nodes that it replaces.
 STEPS = {"float_steps": 1}
 # The operators that have the attribute float_steps. An operator QLinearX replaces the float operator X.
 FLOAT_STEPS = [
@@ -89,9 +88,8 @@ def of_inputs(operator: str) -> Rewrite:
 
 
 def moved_bytes(pattern: Pattern, node: Node, last: Node) -> Node | None:
-    """Rewrite an operator that moves elements to move int8 elements, if its input and its result have equal
-    quantizations. A MaxPool also needs a positive scale, because a negative scale would reverse the order of
-    numbers."""
+    """Let an operator move int8 elements instead of floats, if its input and its result have equal quantizations. A
+    MaxPool also needs a positive scale, because a negative scale would reverse the order of numbers."""
     x = pattern.dequantized(node.inputs[0])
     if x is None or len(node.outputs) != 1:
         return None
@@ -123,8 +121,7 @@ STATIC: dict[str, Rewrite] = {
 }
 
 
-# GELUS has the operator, and the argument of Erf or Tanh as a polynomial of x. GELU is the polynomial of the result, x
-# * (1 + function) / 2.
+# GELUS has the argument of Erf or Tanh as a polynomial of x. GELU is the polynomial x * (1 + function) / 2.
 GELUS: dict[str, tuple[str, Polynomial]] = {
     "Erf": ("Gelu", {(1,): math.sqrt(0.5)}),
     "Tanh": ("FastGelu", {(1,): math.sqrt(2 / math.pi), (3,): math.sqrt(2 / math.pi) * 0.044715}),
@@ -229,8 +226,7 @@ def rewritten_residual(pattern: Pattern, node: Node) -> Node | None:
     return Node("ResidualNormalization", DOMAIN, inputs, node.outputs[:1], attributes, node.name)
 
 
-# Rewrites have functions by the kind of a node. A function returns the node or the ordered nodes that replace a pattern
-# around its node, or None.
+# Functions of a node, which return the node or the ordered nodes that replace a pattern around it, or None.
 Rewrites = Mapping[str, Callable[[Pattern, Node], Node | list[Node] | None]]
 # The rewrite of each formula, found by the kind of one of the formula's nodes, in two passes: formulas of the second
 # pass contain results of the first pass.

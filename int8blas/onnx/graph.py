@@ -45,8 +45,7 @@ class Node:
     """An operator, the names of its inputs and outputs ("" for absent ones), and its attributes.
 
     If a node replaces nodes of the file, `parts` has their names, and `origin` is the name of the node that identified
-    the pattern, such as a product. If a node stays in float although its operator could be quantized, `reason` says
-    why.
+    the pattern, such as a product. If a node whose operator could be quantized stays float, `reason` says why.
     """
 
     operator: str

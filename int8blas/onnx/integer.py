@@ -185,8 +185,7 @@ def dequantize_linear(
     dtype = dtype_of(output_dtype) if output_dtype else x_scale.dtype
     if not plain or not positive_finite(x_scale) or x_scale.ndim > 1:
         difference = x.astype(np.int64) - broadcastable(zero_point, x, axis, block_size)
-        # 16-bit floats cannot hold all differences of bytes and zero points, so multiply in float32 and round the
-        # product.
+        # 16-bit floats cannot hold all differences (byte - zero point), so multiply in float32 and round the product.
         factor = broadcastable(x_scale.astype(np.float32) if is_short(x_scale) else x_scale, x, axis, block_size)
         return np.asarray(difference.astype(factor.dtype) * factor).astype(dtype)
     over = along(x_scale, x.ndim, axis, "x_scale")
@@ -402,15 +401,15 @@ class ConvolutionSums:
 
         if self.constants is None:
             return make(w)
-        # The key of shared weights has all values on which their packed form depends. With groups, the form depends on
-        # the bias too, because a large bias excludes some kernels.
+        # The key has all values that the packed weights depend on: with groups also the bias, as a large bias excludes
+        # some kernels.
         zeros = zero_point.tobytes() if "weights" in zero and zero_point is not None else b""
         biases = bias.tobytes() if bias is not None and self.group > 1 else b""
         return self.packed.layer(make, w, self.strides, self.dilations, self.group, zeros, biases)
 
     def check(self, x: Array, w: Array) -> None:
-        """Check that windows fit this image. Remember the shape of the last image, because most images have the same
-        shape."""
+        """Check that windows fit this image. Remember the image's shape, because most images have the shape of the
+        last."""
         shapes = x.shape, w.shape
         if shapes == self.checked:
             return

@@ -99,8 +99,7 @@ def is_worth_it(group: Sequence[Node], opsets: Mapping[str, int]) -> bool:
 
 
 def island_node(graph: Graph, group: Sequence[Node], types: Pattern, opsets: Mapping[str, int], free: set[str]) -> Node:
-    """Return the node that replaces an island. The new node also replaces the nodes that compute tensors of `free` for
-    the island."""
+    """Return the node that replaces an island, and the nodes that compute tensors of `free` for the island."""
     inside = {id(node) for node in group}
     wanted = set().union(*(node.reads for node in group))
     for node in reversed(graph.nodes):

@@ -1,5 +1,4 @@
-"""Limit tensors whose size is a number in a file or a feed, because a few bytes of such a number can ask for
-terabytes."""
+"""Limit tensors whose size is a number in a file or a feed, because a number can ask for terabytes."""
 
 from __future__ import annotations
 

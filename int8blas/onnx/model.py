@@ -163,8 +163,8 @@ class Model:
             An array for each wanted output, with the output's dtype and shape and with any strides.
         feeds : mapping of str to array_like
             Feeds as for :meth:`run`. A feed may be an array of `outputs`. If a GroupQueryAttention reads its past keys
-            or values from an array of `outputs`, and returns all keys or values in this array, it adds only the new
-            keys or values.
+            or values from an array of `outputs`, and returns all of them in this array, it adds only the new keys or
+            values.
 
         Raises
         ------

@@ -279,8 +279,7 @@ POLYNOMIALS = {"Add", "Mul", "Div", "Pow", "Transpose"}
 def polynomial(
     pattern: Pattern, name: str, variables: tuple[str, ...], order: tuple[int, ...] = (), depth: int = 8
 ) -> Polynomial | None:
-    """Return a float32 tensor, with its dimensions permuted by `order`, as a polynomial of the tensors `variables`, or
-    return None."""
+    """Return a float32 tensor, permuted by `order`, as a polynomial of the tensors `variables`, or None."""
     if name in variables and list(order) == sorted(order):
         return {tuple([int(name == each) for each in variables]): 1.0}
     number, node = pattern.number(name), pattern.producers.get(name)
@@ -325,8 +324,7 @@ def is_close(pattern: Pattern, a: Polynomial | None, b: Polynomial) -> bool:
 
 
 def chained(pattern: Pattern, node: Node, kind: str) -> tuple[Node, str] | None:
-    """Return the only consumer of a node's output, if the consumer is of the given kind, and the consumer's other
-    input."""
+    """Return the only consumer of a node's output, if it is of the given kind, and the consumer's other input."""
     name = node.outputs[0]
     consumers = pattern.consumers.get(name, [])
     if len(consumers) != 1 or consumers[0].kind != kind or name in pattern.kept:

@@ -66,8 +66,7 @@ class Tail:
     ops: list[Any] = field(default_factory=list)
 
     def quantizer(self, pattern: Pattern) -> Node | None:
-        """Return the QuantizeLinear after the tail, or None. Drop post-ops before the QuantizeLinear if its saturation
-        has their effect."""
+        """Return the QuantizeLinear after the tail, or None. Drop limits that its saturation implies."""
         end = pattern.quantizer(self.last)
         scale = None if end is None else pattern.constant(end.inputs[1])
         if end is None or scale is None or not positive_finite(scale):
@@ -209,8 +208,7 @@ def rewritten_exactly(
 def rewritten_with_tail(
     pattern: Pattern, node: Node, found: tuple[Quantized, Quantized, Array, Columns]
 ) -> Node | list[Node] | None:
-    """Return int8blas's operator for a product with a real bias and post-ops, and with a quantized or a float
-    result."""
+    """Return int8blas's operator for a product with a real bias, post-ops, and a quantized or float result."""
     a, b, weights, columns = found
     attributes = dict(node.attributes)
     alpha, beta, turned = attributes.pop("alpha", 1), attributes.pop("beta", 1), attributes.pop("transB", 0)
@@ -329,9 +327,8 @@ def rewritten_range(pattern: Pattern, node: Node) -> Node | None:
 
 
 def rewritten_dynamic(pattern: Pattern, node: Node) -> Node | None:
-    """Rewrite f32(sums) * scale + bias to one node that gives the same bits as the replaced nodes. If the weights are
-    constant and only this product uses the quantized source, the element-wise operators after the product become
-    post-ops."""
+    """Rewrite f32(sums) * scale + bias to one node with the bits of the nodes. If the weights are constant and only
+    this product uses the quantized source, the element-wise operators after the product become post-ops."""
     found = scaled(pattern, node)
     if found is None:
         return pattern.refuse(node, SUMS)

@@ -78,8 +78,7 @@ def contents(path: Path) -> Iterator[Any]:
         yield data
 
 
-# The reader copies the raw bytes of tensors above this size once, from the file to the constant. Protobuf would copy
-# the bytes twice.
+# The reader copies larger tensors once, from the file to the constant. Protobuf would copy their bytes twice.
 APART = 1 << 14
 # Tags of fields of ModelProto, GraphProto and TensorProto. The low 3 bits of a tag are the type of the value, and
 # the other bits are the number of the field. After BYTES_FOLLOW come the size of the value and its bytes.
@@ -88,8 +87,8 @@ GRAPH, FUNCTIONS, INITIALIZER, RAW_DATA = (number << 3 | BYTES_FOLLOW for number
 
 
 def parsed(onnx: Any, data: Any, name: str) -> tuple[Any, dict[int, bytes]]:
-    """Parse a model. Return the model without the raw bytes of large constants, and these bytes by the indices of the
-    constants."""
+    """Parse a model. Return the model without the raw bytes of large constants, and these bytes by the constants'
+    indices."""
     model = onnx.ModelProto()
     apart: dict[int, bytes] = {}
     try:

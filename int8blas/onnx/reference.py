@@ -1,5 +1,4 @@
-"""Operators that call onnx's reference implementation. Models with these operators need the package onnx at run
-time."""
+"""Operators that call onnx's reference implementation, and so need the package onnx at run time."""
 
 from __future__ import annotations
 

@@ -87,8 +87,7 @@ order_in_memory = functools.lru_cache(256)(find_order)
 
 
 def joined(parts: Sequence[Array], axis: int, tables: Sequence[Array | None] = ()) -> Array:
-    """Concatenate parts in the memory order of the first part. If a part has a table, look up the bytes of the part
-    first."""
+    """Concatenate parts in the memory order of the first part. First look up the bytes of parts with a table."""
     first = parts[0]
     if not tables or all(table is None for table in tables):
         order = None if first.flags.c_contiguous else order_in_memory(first.strides)
@@ -194,8 +193,8 @@ def pad(
 
 
 def copied_sides(sizes: Sequence[int], every: Sequence[tuple[int, int]], mode: Any) -> list[tuple[Any, Array, int]]:
-    """Return the sides of an array in the order of padding: the place of the padding, the indices to copy along its
-    axis, and the axis."""
+    """Return the sides in the order of padding: the place of the padding, the indices to copy along its axis, the
+    axis."""
     sides = []
     for axis, (size, (before, after)) in enumerate(zip(sizes, every, strict=True)):
         index = before + np.pad(np.arange(size), (before, after), mode=mode) if before or after else np.arange(size)
@@ -416,8 +415,7 @@ class View(Viewing):
     moves : sequence of (Callable, int)
         Functions, each with the number of inputs that the function takes in addition to the array.
     reshapes : bool
-        Whether the last function only changes the shape. If the last function copies, calls remember the view before
-        the copy.
+        Whether the last function only changes the shape. If it copies, calls remember the view before the copy.
     """
 
     def __init__(self, moves: Sequence[tuple[Call, int]], reshapes: bool) -> None:

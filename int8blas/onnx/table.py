@@ -107,8 +107,7 @@ class Traits:
     of_shape : bool
         Whether the results depend on the shapes of the inputs alone.
     sized_by : sequence of int, optional
-        The inputs whose values, together with the shapes of all inputs, determine the results' shapes. None if these
-        inputs are unknown.
+        The inputs whose values, with the shapes of all inputs, determine the results' shapes. None if they are unknown.
     post_op : callable, optional
         A function of a node's attributes that returns the node's post-ops.
     algorithm : str
@@ -143,8 +142,7 @@ class Traits:
 UNKNOWN = Traits()
 # The traits of an operator whose inputs' shapes determine the results' shapes.
 SHAPED = Traits(sized_by=())
-# The traits of an operator whose inputs' shapes determine the results' shapes, and whose results have the first input's
-# type.
+# The traits of an operator whose results have the type of the first input, and shapes known from the inputs' shapes.
 SAME_TYPE = Traits(typed_by=0, sized_by=())
 # The traits of an operator that multiplies matrices or draws samples.
 HEAVY = replace(SAME_TYPE, heavy=True)
@@ -279,8 +277,7 @@ def check_attributes(operator: Operator, node: Node) -> None:
     Raises
     ------
     ValueError
-        If an attribute is missing, if the operator does not have it, or if the operator does not take its type or
-        value.
+        If an attribute is missing, if the operator lacks it, or if the operator does not take its type or value.
     """
     known = attributes_of(operator.function)
     unknown = sorted(node.attributes.keys() - known.keys()) if operator.domain == MICROSOFT else []

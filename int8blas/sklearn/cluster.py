@@ -1,5 +1,4 @@
-"""``KMeans`` and ``MiniBatchKMeans``, which run Lloyd's algorithm on bytes, with all samples or a few samples in each
-step."""
+"""``KMeans`` and ``MiniBatchKMeans``, Lloyd's algorithm on bytes with all samples, or a few, in each step."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Represent samples as bytes, and matrices of floats as two matrices of bytes.
 
-uint8 and int8 samples are not quantized. uint8 becomes int8 by subtracting 128, which does not change distances and
-covariances. Samples of other dtypes are floats, and are quantized to int8, with the middle of each feature's range as
-0.
+uint8 and int8 samples are not quantized. uint8 becomes int8 by subtracting 128, which keeps distances and covariances.
+Samples of other dtypes are floats that are quantized to int8, with the middle of each feature's range as 0.
 """
 
 from __future__ import annotations
@@ -18,8 +17,7 @@ from int8blas.gemm.packing import pack_b
 Floats = npt.NDArray[np.float64]
 Int8 = npt.NDArray[np.int8]
 
-# The number of samples that are converted or multiplied at a time. With 128 features, 1024 samples of float64 take 1
-# MiB.
+# The number of samples that are converted or multiplied at a time: 1 MiB of float64 with 128 features.
 BLOCK = 1024
 BYTES = (np.dtype(np.int8), np.dtype(np.uint8))
 

@@ -16,8 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, from_numpy, get_num_threads, is_grad_enabled
 
-# Import these names directly: looking them up in their modules would add a microsecond to a call, which takes a few
-# microseconds for one row.
+# Looking these names up in their modules would add a microsecond to a call, which takes a few for one row.
 from torch._C import _get_tracing_state, _is_any_autocast_enabled, _len_torch_dispatch_stack
 from torch._C._functorch import maybe_current_level
 from torch.utils.weak import WeakTensorKeyDictionary
@@ -222,8 +221,7 @@ def set_shape(kind: str, ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> N
 
 
 def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-    """Call an operator that raises an error, because a compiler can trace an operator in a backward pass that never
-    runs."""
+    """Call an operator that raises an error, which a compiler can trace in a backward pass that never runs."""
     return refuse_gradient(gradient, ctx.shape, ctx.text), *(None,) * (ctx.inputs - 1)
 
 
@@ -262,8 +260,7 @@ FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}
 
 
 def is_channels_last(x: Tensor) -> bool:
-    """Return whether images have their channels last. If images have channels last, the result of a convolution also
-    has channels last."""
+    """Return whether images have their channels last. Convolutions keep channels last."""
     last = FORMATS.get(x.dim())
     return last is not None and not x.is_contiguous() and x.is_contiguous(memory_format=last)
 
@@ -281,8 +278,7 @@ def convolve(layer: Convolution | Deconvolution, x: Tensor, channels_last: bool)
     """Apply a convolution to images (n, channels, ...). The images and the layer may have channels last."""
     if not channels_last:
         return multiply(layer, x)
-    # NumPy moves the axes: if torch moved them, the operator would return a view, which torch refuses to change in
-    # place.
+    # Let NumPy move the axes: torch would make the result a view, and refuses to change such a view in place.
     there, back = MOVES[x.dim()]
     y = multiply(lambda source: layer(source.transpose(there)).transpose(back), x)
     return y.contiguous(memory_format=FORMATS[x.dim()])
@@ -350,8 +346,7 @@ def traces() -> bool:
 
 
 def runs_now(x: Tensor) -> bool:
-    """Return whether x is a plain tensor and nothing is tracing, so that a module may compute without the
-    dispatcher."""
+    """Return whether a module may compute without the dispatcher: x is a plain tensor, and nothing is tracing."""
     return (
         type(x) is Tensor
         and not (x.requires_grad and is_grad_enabled())

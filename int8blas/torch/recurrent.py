@@ -242,8 +242,7 @@ class Int8Recurrent(Int8Module):
 
     :func:`quantize_` creates this module from ``nn.LSTM``, ``nn.GRU`` and ``nn.RNN``, with any number of layers, both
     directions, `batch_first`, packed sequences and projections. An LSTM without projections quantizes all sequences of
-    a call by common ranges, like :class:`int8blas.DynamicLSTM`. All other recurrent layers quantize each row by its own
-    range.
+    a call by common ranges, like :class:`int8blas.DynamicLSTM`. Other recurrent layers quantize each row by its range.
 
     Parameters
     ----------

@@ -545,8 +545,7 @@ def prepare(model: nn.Module, config: Int8Static | None = None, *, filter: Filte
     config : Int8Static, optional
         The configuration.
     filter : callable, optional
-        ``filter(name, module)`` says whether to quantize the product of a module; `name` is the name of the module in
-        the model.
+        ``filter(name, module)`` says whether to quantize the product of a module, which has this name in the model.
 
     Returns
     -------

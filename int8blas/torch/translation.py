@@ -65,8 +65,7 @@ class Translation:
         return name
 
     def floats(self, value: Any) -> str:
-        """Return the name of a float32 tensor. If `value` is a number, add the number to the graph as a constant
-        first."""
+        """Return the name of a float32 tensor. Add a number as a constant first."""
         return value if isinstance(value, Name) else self.constant(np.float32(value))
 
     def emit(self, kind: str, *inputs: str | None, name: str = "", **attributes: Any) -> str:
