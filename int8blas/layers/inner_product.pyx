@@ -3,9 +3,9 @@
     dst[n, oc] = post_ops(scale_src * scale_weights[oc] * sum + bias[oc]) / scale_dst + zp_dst
     sum = sum over k of (src[n, k] - zp_src) * (weights[oc, k] - zp_weights[oc])
 
-The sum is an exact integer. The operations after it are float32, in the order of the formula, but the product of the
-scales and the reciprocal of scale_dst are computed first. An integer destination is rounded half to even and saturated.
-Without scales, post-ops and a float bias, an int32 destination is exact: sat(sum + bias_s32 + zp_dst).
+The sum is an exact integer. Operations after the sum are float32, in the order of the formula, but the product of the
+scales and the reciprocal of scale_dst come first. An integer destination is rounded half to even and saturated. Without
+scales, post-ops and a float bias, an int32 destination is exact: sat(sum + bias_s32 + zp_dst).
 
 If weights have a scale for each group of k, each group has its own sum. The sums of groups are scaled and added in
 float32 (see gemm/scale_groups.pyx).
@@ -514,7 +514,7 @@ cdef class InnerProduct(QuantizedLayer):
         return result
 
     cdef tuple flattened(self, cnp.ndarray x):
-        """Return the source as a matrix with `ic` columns, and its leading dimensions, or None if it is a matrix."""
+        """Return the source as a matrix with `ic` columns, and its leading dimensions, or None for a matrix."""
         cdef tuple shape = (<object>x).shape
         wanted = self.weights_shape[1:]
         if len(wanted) > 1 and shape[1:] == wanted:

@@ -312,8 +312,8 @@ near = functools.lru_cache(256)(move_by_units)
 
 def find_rounding_of_sums(ratio: tuple[float, int, float], y_zero: int, y_dtype: np.dtype[Any]) -> Rounding:
     """Return the function that rounds int32 sums times scale / (count * y_scale). If one factor gives the right result
-    for every sum, the function is sat(rne(f32(sum) * factor) + zero). If no factor does, the function searches among
-    the steps. Both scales are positive."""
+    for every sum, the function is sat(rne(f32(sum) * factor) + zero). If no factor is right for all sums, the function
+    searches among the steps. Both scales are positive."""
     scale, count, y_scale = ratio
     exact = Fraction(scale) / (count * Fraction(y_scale))
     limits = np.iinfo(np.int32)

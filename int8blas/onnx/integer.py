@@ -408,8 +408,8 @@ class ConvolutionSums:
         return self.packed.layer(make, w, self.strides, self.dilations, self.group, zeros, biases)
 
     def check(self, x: Array, w: Array) -> None:
-        """Check that windows fit this image. Remember the image's shape, because most images have the shape of the
-        last."""
+        """Check that windows fit this image. Remember its shape, because most images have the shape of the last
+        image."""
         shapes = x.shape, w.shape
         if shapes == self.checked:
             return

@@ -17,7 +17,7 @@ from int8blas.onnx.linear import matmul
 from int8blas.onnx.normalization import softmax
 from int8blas.onnx.table import LEARNING, Call, Operator, Site
 
-# The comparisons by a node's mode, and the functions by aggregate. TreeEnsemble has their positions as numbers.
+# The comparisons by a node's mode, and the functions by aggregate. TreeEnsemble stores positions in these mappings.
 MODES: dict[str, np.ufunc] = {
     "BRANCH_LEQ": np.less_equal, "BRANCH_LT": np.less, "BRANCH_GTE": np.greater_equal, "BRANCH_GT": np.greater,
     "BRANCH_EQ": np.equal, "BRANCH_NEQ": np.not_equal,
@@ -205,7 +205,7 @@ def scaler(x: Array, *, offset: Sequence[float], scale: Sequence[float]) -> Arra
 
 
 def normalizer(x: Array, *, norm: Literal["MAX", "L1", "L2"] = "MAX") -> Array:
-    """Divide rows by their largest element, the sum of magnitudes, or the length. A row with the divisor 0 stays."""
+    """Divide rows by their largest element, the sum of magnitudes, or the length. A row with divisor 0 is unchanged."""
     x = x.astype(np.float32)
     size = x.max(-1, keepdims=True) if norm == "MAX" else np.linalg.norm(x, int(norm[1]), -1, keepdims=True)
     return np.asarray(x / np.where(size == 0, 1, size), np.float32)

@@ -138,8 +138,8 @@ class Model:
         Raises
         ------
         TypeError, ValueError
-            If a feed is missing or violates its declaration, before anything is computed. If a node rejects its inputs,
-            with a note that names the node.
+            If a feed is missing or violates its declaration, before anything is computed; or if a node rejects its
+            inputs, with a note that names the node.
 
         Notes
         -----
@@ -480,7 +480,7 @@ def load(
         The names of nodes whose products `quantize` leaves in float32, such as the first and the last one.
     num_threads : int, optional
         The maximum number of threads of a run of this model, as :func:`int8blas.num_threads` sets it for calls. Saved
-        models and pickles keep this choice.
+        models and pickles keep the number.
 
     Returns
     -------

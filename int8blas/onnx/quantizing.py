@@ -236,7 +236,7 @@ class Quantizer:
         return {name: made[id(group)] for name, group in groups.items()}
 
     def before(self, name: str) -> Iterator[tuple[str, bool]]:
-        """Yield the tensors to quantize before a quantized tensor, each with whether it shares the scale."""
+        """Yield the tensors to quantize before a quantized tensor, and for each whether it shares the scale."""
         node, root = self.pattern.producers.get(name), self.roots.get(name, name)
         if node is None:
             return

@@ -78,7 +78,7 @@ def contents(path: Path) -> Iterator[Any]:
         yield data
 
 
-# The reader copies larger tensors once, from the file to the constant. Protobuf would copy their bytes twice.
+# The reader copies tensors above this size once, from file to constant. Protobuf would copy their bytes twice.
 APART = 1 << 14
 # Tags of fields of ModelProto, GraphProto and TensorProto. The low 3 bits of a tag are the type of the value, and
 # the other bits are the number of the field. After BYTES_FOLLOW come the size of the value and its bytes.

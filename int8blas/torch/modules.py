@@ -153,7 +153,7 @@ class Int8Linear(WeightedModule):
     in_features, out_features : int
         Sizes of source and result.
     packed : Tensor of int8
-        The packed weights, in the memory of the layer's PackedB. A caller may replace it, but not write to it.
+        The packed weights, in the memory of the layer's PackedB. Callers may replace the tensor, not write to it.
     scale : Tensor of float32
         One scale for each output channel, or (groups, out_features).
     bias : Tensor of float32 or None
