@@ -327,8 +327,8 @@ def rewritten_range(pattern: Pattern, node: Node) -> Node | None:
 
 
 def rewritten_dynamic(pattern: Pattern, node: Node) -> Node | None:
-    """Rewrite f32(sums) * scale + bias to one node with the bits of the nodes. If the weights are constant and only
-    this product uses the quantized source, the element-wise operators after the product become post-ops."""
+    """Rewrite f32(sums) * scale + bias to one node with equal bits. If the weights are constant and only this product
+    uses the quantized source, the element-wise operators after the product become post-ops."""
     found = scaled(pattern, node)
     if found is None:
         return pattern.refuse(node, SUMS)
