@@ -1,14 +1,14 @@
 """Causal attention with a cache of keys and values: onnxruntime's GroupQueryAttention, in float32.
 
-real_attention.pyx computes the products and the softmax. Before them, queries and keys are rotated by the angles of
-their positions. Each operation is rounded once::
+real_attention.pyx computes the products and the softmax. First, queries and keys are rotated by the angles of their
+positions. Each operation of a rotation is rounded once::
 
     y[i] = x[i] * cos - x[j] * sin          for each pair i, j of a head's elements
     y[j] = x[i] * sin + x[j] * cos
 
 New keys are stored directly in the cache. Each group of query heads shares a head of keys and values, which is read in
-place. If there is one new position, this head is read once for the whole group. A cache of float16 or bfloat16 is
-converted to float32 in each call. Only the stored new keys and values are rounded.
+place. If there is one new position, the shared head is read once for the whole group. Each call converts a cache of
+float16 or bfloat16 to float32, and rounds only the new keys and values that it stores.
 """
 
 from libc.math cimport sqrt
@@ -37,7 +37,7 @@ cdef struct Turns:
 
 
 cdef void rotate(const Turns *t, float *y, const float *x, int64_t size, int64_t row) noexcept nogil:
-    """Rotate the pairs of a head by the angles of a row, and copy its other elements."""
+    """Rotate the pairs of a head by the angles of a row of the tables, and copy the head's other elements."""
     cdef const float *cos = t.cos + row * t.pairs
     cdef const float *sin = t.sin + row * t.pairs
     cdef int64_t i, n = t.pairs
@@ -54,7 +54,7 @@ cdef void rotate(const Turns *t, float *y, const float *x, int64_t size, int64_t
 
 
 cdef struct Cache:
-    # Keys or values (batch, heads, room, size): their destination and their sources.
+    # The cache of keys or values (batch, heads, room, size), and the sources of its elements.
     float *data
     const char *past                        # (batch, heads, known, size); equal to `data` if the cache stays in place
     int past_type                           # I8_TYPE_F32, or a type of 16 bits
@@ -65,7 +65,7 @@ cdef struct Cache:
 
 cdef void take_heads(const Cache *c, const Turns *t, float *y, ptrdiff_t head_step, int64_t sequence,
                      const int64_t *places, int64_t length) noexcept nogil:
-    """Rotate the heads of a sequence's new positions. Store the heads from y on, `head_step` elements apart."""
+    """Rotate the heads of a sequence's new positions, and store them from y on, `head_step` elements apart."""
     cdef const char *row = c.new + sequence * c.new_batch
     cdef int64_t i, h
     for i in range(length):
@@ -75,7 +75,7 @@ cdef void take_heads(const Cache *c, const Turns *t, float *y, ptrdiff_t head_st
 
 
 cdef void copy_past(const Cache *c, float *y, int64_t first, int64_t count) noexcept nogil:
-    """Store some elements of the past as float32. The array has room for a whole chunk after these elements."""
+    """Store some elements of the past as float32. y has room for a whole chunk after these elements."""
     if c.past_type == I8_TYPE_F32:
         memcpy(y, c.past + 4 * first, 4 * count)
     else:
@@ -194,7 +194,7 @@ cdef cnp.ndarray mask_of(object mask, int64_t batch, int64_t heads, int64_t leng
 
 
 cdef cnp.ndarray sinks_of(object sinks, int64_t heads):
-    """Return a number for each head as a contiguous array, or None."""
+    """Return the sinks, one number for each head, as a contiguous array, or None."""
     if sinks is None:
         return None
     cdef cnp.ndarray array = contiguous(sinks, "head_sink")
@@ -228,8 +228,8 @@ cdef void set_cache(Cache *c, cnp.ndarray data, cnp.ndarray past, cnp.ndarray ne
 
 cdef void set_product(RealJob *job, const float *a, int64_t rows, int64_t k, const Cache *b, int64_t columns, char *y,
                       int64_t group, bint together) noexcept:
-    """Set the products of one sequence, `group` of them for each head of keys or values. Rows are query heads if they
-    are multiplied together, and positions otherwise."""
+    """Set the products of one sequence, `group` of them for each head of keys or values. The rows of a product are the
+    heads of a group if `together`, else the positions of one head."""
     job.dims, job.shape[0], job.shape[1], job.count = 2, b.heads, group, b.heads * group
     job.rows, job.k, job.columns, job.room = rows, k, columns, columns
     job.a, job.a_row, job.a_steps[0], job.a_steps[1] = <const char *>a, k, 4 * group * rows * k, 4 * rows * k
@@ -274,8 +274,8 @@ def cached_attention(query, key, value, past_key, past_value, last, int64_t tota
     query is (batch, length, heads * size), key and value (batch, length, shared_heads * size). The past has `known`
     positions: (batch, shared_heads, known, size). `last` has the last position of each sequence, and `total` is the
     number of positions of the longest sequence. The returned arrays of keys and values have max(total, known)
-    positions. With `in_place` they are the arrays of the past, if these have room. Otherwise they are new float32
-    arrays. `sinks` has a score for each head, which is added only to the sums of softmax.
+    positions. With `in_place` these arrays are the past itself if it has room, or else new float32 arrays. `sinks` has
+    a score for each head, which only the sums of softmax include.
     """
     if min(heads, shared_heads) < 1 or heads % shared_heads:
         raise ValueError(f"num_heads must be a multiple of kv_num_heads, got {heads} and {shared_heads}")

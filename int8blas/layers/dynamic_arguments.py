@@ -63,7 +63,7 @@ def quantized(x: npt.NDArray[Any], name: str, scale: Any) -> tuple[npt.NDArray[n
 
 
 def broadcast(values: Any, name: str, shape: tuple[int, ...]) -> npt.NDArray[Any]:
-    """Broadcast values to one for each direction, gate and unit."""
+    """Broadcast values to one value for each direction, gate and unit."""
     try:
         return np.broadcast_to(values, shape)
     except ValueError:

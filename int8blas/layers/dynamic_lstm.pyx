@@ -1,7 +1,7 @@
 """An LSTM from float32 to float32 with int8 products, as in ONNX's DynamicQuantizeLSTM and PyTorch's dynamic
 quantization: each execution quantizes the source and the states by their ranges.
 
-The source has one range for all steps. The state has a new range at each step, over all sequences. A range contains 0::
+The source has one range for all steps. The state has a new range at each step, over all sequences. Ranges contain 0::
 
     scale = f32((high - low) / 255), or 1 if both are 0;    zero_point = sat(rne(-low / scale))
     x_u8 = sat(rne(x / scale) + zero_point)
@@ -82,7 +82,7 @@ cdef class DynamicCell:
 
 @cython.final
 cdef class DynamicLSTM:
-    """Long short-term memory in float32 with quantized weights. Each execution quantizes source and states.
+    """Long short-term memory in float32 with quantized weights. Each execution quantizes the source and the states.
 
     ``c_t = logistic(f) * c_(t-1) + logistic(i) * tanh(c~)``, ``h_t = logistic(o) * tanh(c_t)``
 
@@ -129,8 +129,8 @@ cdef class DynamicLSTM:
     -----
     Results have the same bits on every CPU and with any number of threads. tanh and the logistic function are the
     functions of :class:`LSTM`. All sequences of a call share the ranges of their states, so the results of a sequence
-    depend on all other sequences. A sequence that has ended keeps its last state, which stays in the range. If the
-    source or a state has an infinity or NaN, it has no range, and all results that depend on it are NaN.
+    depend on all other sequences. A sequence that has ended keeps its last state, and the range of the states includes
+    this state. A source or a state with an infinity or NaN has no range, and all results that depend on it are NaN.
 
     Weights of ``torch.nn.LSTM``, which has the same order of gates::
 
@@ -195,7 +195,7 @@ cdef class DynamicLSTM:
             by default.
         lengths : array_like of int, optional
             The number of steps of each sequence, (n,); t by default. Later results are 0. The last states are the
-            states after the last step of each sequence. The backward direction starts at that step.
+            states after the last step of each sequence, at which the backward direction starts.
         out : ndarray of float32, optional
             The array for dst, with any strides.
 

@@ -5,7 +5,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 from int8blas.layers.recurrent cimport MAX_DIRECTIONS, Layer
 
 
-# The values of one direction that recurrent.Direction lacks. Vectors have the order of columns of a Direction.
+# The values of one direction that recurrent.Direction lacks. Vectors are in the order of a Direction's columns.
 cdef struct Way:
     const float *source_scale
     const float *state_scale
@@ -28,7 +28,7 @@ cdef struct Execution:
     # Workspace.
     uint8_t *quantized              # the quantized source
     uint8_t *bytes                  # quantized states, one copy for each thread
-    # The current stretch of consecutive steps.
+    # The first step and the number of steps of the current stretch of time.
     int64_t first, steps
 
 

@@ -6,8 +6,8 @@
         run_step            quantize the state; for some panels of 16 units call the micro-kernel, then the cells
 
 A state is a float32 matrix with a row for each sequence. Each thread quantizes the whole state, because quantizing is
-faster than a barrier: a row of the state is smaller than the weights by the factor 4 * units. Rows of sequences that
-have ended keep their last state, and the range of the whole state includes these rows.
+faster than a barrier: a row of the state is smaller than the weights by the factor 4 * units. Rows of ended sequences
+keep their last state, and the range of the whole state includes these rows.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -56,7 +56,7 @@ cdef inline int64_t steps_of(const Execution *e, int64_t row) noexcept nogil:
 
 
 cdef inline int64_t time_of(const Execution *e, const Direction *d, int64_t row, int64_t step) noexcept nogil:
-    """Return the time of a direction's step in a row. If the row has ended, return a time after its end."""
+    """Return the time at which a direction computes a step of a row, or a time after the row's end if it has ended."""
     return steps_of(e, row) - 1 - step if d.backwards and step < steps_of(e, row) else step
 
 
@@ -70,7 +70,7 @@ cdef const uint8_t *source_of(const Execution *e, int i) noexcept nogil:
 
 
 cdef int source_sums(const Execution *e, int i) noexcept nogil:
-    """Compute the source's sums of the current stretch. Return 0, or -1 if there is no memory."""
+    """Compute the sums of the source for the current stretch. Return 0, or -1 if there is no memory."""
     cdef const Layer *layer = &e.layer
     cdef const Direction *d = &layer.direction[i]
     cdef Problem g = d.product
@@ -89,7 +89,7 @@ cdef int source_sums(const Execution *e, int i) noexcept nogil:
 # --- a step ----------------------------------------------------------------------------------------------------------
 
 cdef int32_t excess(const uint8_t *x, int64_t count, int zero) noexcept nogil:
-    """Return the sum of bytes minus their zero point, modulo 2**32."""
+    """Return the sum of (byte - zero point) over some bytes, modulo 2**32."""
     cdef int64_t i, sum = 0
     for i in range(count):
         sum += x[i]
@@ -183,8 +183,8 @@ cdef Part part_of(const Execution *e, int part, int parts) noexcept nogil:
 
 
 cdef void run_steps(const void *job, int thread, int threads) noexcept nogil:
-    """Run one thread's part of a stretch. Run one direction after the other, so that the weights of each direction stay
-    in cache."""
+    """Run one thread's part of a stretch, one direction after the other, so that the weights of each direction stay in
+    cache."""
     cdef const Execution *e = <const Execution *>job
     cdef Part part = part_of(e, thread, threads)
     cdef int64_t step

@@ -3,12 +3,12 @@
     dst[n, oc] = post_ops(scale_src * scale_weights[oc] * sum + bias[oc]) / scale_dst + zp_dst
     sum = sum over k of (src[n, k] - zp_src) * (weights[oc, k] - zp_weights[oc])
 
-The sum is an exact integer. All later operations are float32, in the order of the formula. Only the product of the two
-scales and the reciprocal of scale_dst are computed first. An integer destination is rounded half to even and saturated.
-An int32 destination without scales, post-ops or a float bias is exact: sat(sum + bias_s32 + zp_dst), in integers.
+The sum is an exact integer. Operations after the sum are float32, in the order of the formula, but the product of the
+scales and the reciprocal of scale_dst come first. An integer destination is rounded half to even and saturated. Without
+scales, post-ops and a float bias, an int32 destination is exact: sat(sum + bias_s32 + zp_dst).
 
-If weights have a scale for each group of k, each group has its own sum. These sums are scaled and added in float32 (see
-gemm/scale_groups.pyx).
+If weights have a scale for each group of k, each group has its own sum. The sums of groups are scaled and added in
+float32 (see gemm/scale_groups.pyx).
 """
 
 import functools
@@ -50,29 +50,29 @@ cnp.import_array()
 
 
 cdef class InnerProduct(QuantizedLayer):
-    """A quantized fully connected layer. It is created once and executed many times.
+    """A quantized fully connected layer, which is created once and executed many times.
 
     Parameters
     ----------
     weights : array_like of int8, uint8 or float32, or PackedB or PackedB4
         The shape is (oc, ic). All dimensions after oc are flattened, for example of (oc, ic, kh, kw). A PackedB is the
-        transpose, (ic, oc). float32 weights are quantized to int8 in [-127, 127]. Such weights need
-        ``scales["weights"]``: "per_channel", "per_tensor" (both max|w| / 127), or values.
+        transpose, (ic, oc). float32 weights are quantized to int8 in [-127, 127], and need ``scales["weights"]``:
+        "per_channel", "per_tensor" (both max|w| / 127), or values.
     bias : array_like of float32 or int32, optional
         Shape (oc,): float32 in real units, int32 in units of the accumulator.
     src_dtype : dtype, optional
-        uint8, int8, uint16 or int16; with `dynamic` float32, float16 or bfloat16. `src_dtype` and `dst_dtype` must be
-        given. A layer with the `src_dtype` float32 takes float16 and bfloat16 too. A 16-bit integer source needs two
-        8-bit products.
+        uint8, int8, uint16 or int16; with `dynamic` float32, float16 or bfloat16. Without `dynamic`, `src_dtype` and
+        `dst_dtype` must be given. A layer with the `src_dtype` float32 takes float16 and bfloat16 too. A 16-bit integer
+        source needs two 8-bit products.
     dst_dtype : dtype, optional
         uint8, int8, int32, float32, float16 or bfloat16.
     attributes : Attributes, optional
         Masks of scales and zero points, and post-ops. Values in `scales` and `zero_points` need no mask: one value has
         mask 0, a vector has the mask of output channels, or of rows for "src".
     scales, zero_points : mapping of str to numbers, optional
-        Constant values for "src", "weights" and "dst". Each execution gets all other values. A tensor without a scale
-        has scale 1. There is one zero point, or one for each row of "src", or one for each output channel of "weights"
-        and "dst".
+        Constant values for "src", "weights" and "dst". Values that are not constant are arguments of each execution. A
+        tensor without a scale has scale 1. There is one zero point, or one for each row of "src", or one for each
+        output channel of "weights" and "dst".
     dynamic : {'per_row', 'per_tensor'}, optional
         Quantize a float source in each execution, by the range of each row or of the whole source. :meth:`dynamic` has
         defaults for such a layer.
@@ -85,7 +85,7 @@ cdef class InnerProduct(QuantizedLayer):
         The number of consecutive weights of an output channel that share a scale (see Notes).
     bits : {8, 4}, optional
         The bits of a weight. With 4, int8 weights have values from -8 to 7, uint8 weights have values from 0 to 15, and
-        float32 weights become int4 with the scale max|w| / 7. With a PackedB4 `bits` is ignored.
+        float32 weights become int4 with the scale max|w| / 7. If the weights are a PackedB4, `bits` is ignored.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ cdef class InnerProduct(QuantizedLayer):
     bias : ndarray or None
         The given bias, read-only.
     group : int or None
-        The number of weights of an output channel that share a scale. The number is None if all weights of an output
+        The number of weights of an output channel that share a scale. `group` is None if all weights of an output
         channel share one scale.
 
     Raises
@@ -111,34 +111,34 @@ cdef class InnerProduct(QuantizedLayer):
     Notes
     -----
     All arithmetic after the sum is float32 in the order of the formula, without fused multiply-adds, so every CPU gives
-    the same bits. Without scales, post-ops and a float32 bias an int32 destination is exact: integers that saturate
-    once. The scale of the destination must exceed 2**-128, and the product of the scales of source and weights must be
-    finite. Source dtypes and masks follow oneDNN's specification. With `output_scales` ("Primitive Attributes:
-    Quantization") the bias is added to the accumulator before it is scaled.
+    the same bits. Without scales, post-ops and a float32 bias, an int32 destination is exact: the layer adds integers
+    and saturates once. The scale of the destination must exceed 2**-128, and the product of the scales of source and
+    weights must be finite. Source dtypes and masks follow oneDNN's specification. With `output_scales`, as on oneDNN's
+    page "Primitive Attributes, Quantization", the layer adds the bias to the accumulator before scaling.
 
     **Groups of k.** Scales of the weights may be a matrix of shape (ic / group, oc): each output channel has one scale
     for each `group` of its ic weights, for example 32, 64 or 128. `group` is a multiple of 4 that divides ic, and at
-    most 16384. Such scales are given when the layer is created, and their shape determines `group`. The mask, if
-    declared, is ``(1 << 0) | (1 << 1)``. ``scales={"weights": "per_channel"}`` and `group` quantize each group of
-    float32 weights by its own range. Zero points of the weights may be a matrix of this shape too. Scales and zero
-    points of the source may have the shape (n, ic / group) and this mask, and executions may supply them. The sums of
-    groups are exact integers. These sums are scaled and added in float32 from the first group to the last, and each
-    operation is rounded once::
+    most 16384. Scales by groups are given when the layer is created, and their shape determines `group`. The mask of
+    scales by groups, if declared, is ``(1 << 0) | (1 << 1)``. ``scales={"weights": "per_channel"}`` and `group`
+    quantize each group of float32 weights by its own range. Zero points of the weights may be a matrix of shape (ic /
+    group, oc) too. Scales and zero points of the source may have the shape (n, ic / group) and this mask, and
+    executions may supply them. The sums of groups are exact integers, which are scaled and added in float32 from the
+    first group to the last. Each float32 operation is rounded once::
 
         sum[g] = sum over k of group g of (src[n, k] - zp_src[n, g]) * (weights[oc, k] - zp_weights[g, oc])
         y = f32(sum[0]) * (scale_src[n, 0] * scale_weights[0, oc])
         y = y + f32(sum[g]) * (scale_src[n, g] * scale_weights[g, oc])        for g = 1, 2, ...
         dst[n, oc] = post_ops(y + bias[oc]) / scale_dst + zp_dst
 
-    The bias must then be float32, and the requantization 'float' or 'onnx'.
+    With groups, the bias must be float32, and the requantization 'float' or 'onnx'.
 
-    **Weights of 4 bits** take half of the memory of int8 weights. A group is then a multiple of 8. If a group does not
-    divide ic, the last group is shorter, and scales have the shape (ceil(ic / group), oc). ``zero_points["weights"]``
-    may have this shape too.
+    **Weights of 4 bits** take half of the memory of int8 weights. With 4 bits, `group` is a multiple of 8. If `group`
+    does not divide ic, the last group is shorter, and scales have the shape (ceil(ic / group), oc).
+    ``zero_points["weights"]`` may have the shape of the scales.
 
-    If a row of a dynamic source has an infinity or NaN, it has no range, and all its results are NaN before the
-    post-ops. With 'per_tensor' one such element makes all results NaN. An integer destination has no NaN, and gets its
-    zero point instead, which stands for 0.0.
+    A row of a dynamic source with an infinity or NaN has no range, and all its results are NaN before the post-ops.
+    With 'per_tensor', one infinity or NaN makes all results NaN. An integer destination has no NaN, and gets its zero
+    point instead, which stands for 0.0.
 
     Examples
     --------
@@ -269,7 +269,7 @@ cdef class InnerProduct(QuantizedLayer):
             raise ValueError(f"weights must have at least 2 dimensions, got shape {(<object>array).shape}")
         array = int8_weights(array, scales, INT8_DTYPES[::-1], group)
         self.weights_shape = (<object>array).shape
-        # NumPy cannot infer a dimension of -1 for an array without elements.
+        # For an array without elements, NumPy's reshape cannot infer a dimension of -1.
         self._packed = pack(array.reshape(self.weights_shape[0], np.prod(self.weights_shape[1:], dtype=np.intp)), True)
         return 0
 
@@ -315,7 +315,7 @@ cdef class InnerProduct(QuantizedLayer):
         return size
 
     cdef cnp.ndarray in_whole_groups(self, cnp.ndarray x):
-        """Return the source, padded with zeros to whole groups of k. The padded weights equal their zero points."""
+        """Return the source, padded with zeros to whole groups of k. The weights are padded with their zero points."""
         cdef int64_t rows = cnp.PyArray_DIM(x, 0)
         cdef cnp.ndarray wide = np.zeros((rows, self._four_bits._k), x.dtype)
         wide[:, :self._k] = x
@@ -359,14 +359,14 @@ cdef class InnerProduct(QuantizedLayer):
         Parameters
         ----------
         src : array_like of `src_dtype`
-            (n, ic) or (..., ic), with any strides. As in oneDNN, it may also have the last dimensions of the weights,
-            for example (n, c, h, w) for weights (oc, c, h, w). These dimensions are flattened.
+            (n, ic) or (..., ic), with any strides. As in oneDNN, `src` may also have the last dimensions of the
+            weights, for example (n, c, h, w) for weights (oc, c, h, w). These dimensions are flattened.
         scales, zero_points : mapping of str to numbers, optional
             The values, for tensors that got only a mask when the layer was created.
         operands : sequence of array_like, optional
             Operands of the Binary and PReLU post-ops that were created without an operand, in order.
         out : ndarray of `dst_dtype`, optional
-            The array for the result, with any strides. A Sum post-op adds to its content.
+            The array for the result, with any strides. A Sum post-op adds the result to the content of `out`.
 
         Returns
         -------
@@ -464,7 +464,7 @@ cdef class InnerProduct(QuantizedLayer):
         return 0
 
     cdef int set_layer(self, Problem *g, DynamicSource *source, Bound bound, int src_type) except -1:
-        """Set all members of a problem except A and C, which the caller has set. The problem points to `source`."""
+        """Set all members of a problem except A and C, which the caller has set. The problem refers to `source`."""
         if self._packed is None:
             self._four_bits.fill(g)
             if self._group_zeros is not None:
@@ -514,7 +514,7 @@ cdef class InnerProduct(QuantizedLayer):
         return result
 
     cdef tuple flattened(self, cnp.ndarray x):
-        """Return the source as a matrix with `ic` columns, and its leading dimensions, or None if there is only one."""
+        """Return the source as a matrix with `ic` columns, and its leading dimensions, or None for a matrix."""
         cdef tuple shape = (<object>x).shape
         wanted = self.weights_shape[1:]
         if len(wanted) > 1 and shape[1:] == wanted:
@@ -528,7 +528,7 @@ cdef class InnerProduct(QuantizedLayer):
                          f"got {shape}")
 
     cdef cnp.ndarray target_for(self, cnp.ndarray result, object leading, int64_t rows, cnp.ndarray src):
-        """Return the matrix to compute in: `result` itself, or a copy if the kernels cannot write to it."""
+        """Return the matrix that the kernels write to: `result`, or a copy if the kernels cannot write to `result`."""
         wanted = (rows, self._n) if leading is None else (*leading, self._n)
         if (<object>result).shape != wanted:
             raise ValueError(f"out must have shape {wanted}, got {(<object>result).shape}")

@@ -15,11 +15,11 @@ cdef struct AttentionJob:
     float q_scale, scale
     float cap                               # 0 if scores have no cap
     i8_post_op tanh                         # unused if scores have no cap
-    # In causal attention, row i of a product is at position p = first + i % length. The row sees the columns up to p,
-    # but none before p + 1 - window if the window is not negative. If the length is 0, rows see every column.
+    # In causal attention, row i of a product is at position p = first + i % length. Row i sees the columns up to p, or
+    # from p + 1 - window to p if the window is not negative. If the length is 0, rows see every column.
     int64_t first, length, window
-    # The scores of one more column in softmax, one for each row of a product or one for each product. NULL if there are
-    # no sinks.
+    # The sinks: scores of one more column in softmax, one score for each row of a product or one for each product. NULL
+    # if there are no sinks.
     const float *sinks
     bint sink_by_row
     const char *mask                        # or NULL

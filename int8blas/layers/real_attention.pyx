@@ -6,8 +6,8 @@
 
 With sinks the softmax of a row has one more score, the sink of the row, whose weight is not used.
 
-Each unit of work computes all columns of some rows of scores. These scores are still in cache when they are multiplied
-by v.
+Each unit of work computes all columns of some rows of scores. The scores of a unit are still in cache when the unit
+multiplies them by v.
 """
 
 from libc.math cimport INFINITY
@@ -75,7 +75,7 @@ cdef void cap_scores(const AttentionJob *j, float *y) noexcept nogil:
 
 
 cdef void hide_scores(const AttentionJob *j, float *y, int64_t row) noexcept nogil:
-    """Set the scores of hidden columns to -inf, in row `row` of the scores of a product."""
+    """Set the scores of hidden columns to -inf, in row `row` of a product's scores."""
     cdef int64_t end = j.first + row % j.length + 1, i
     for i in range(end - j.window if 0 <= j.window <= end else 0):
         y[i] = -INFINITY
@@ -84,7 +84,7 @@ cdef void hide_scores(const AttentionJob *j, float *y, int64_t row) noexcept nog
 
 
 cdef void append_sink(const AttentionJob *j, float *y, const float *mask, int64_t unit, int64_t row) noexcept nogil:
-    """Add the mask, if it is not NULL, to a row of scores, and append the sink. `row` is the row in the product."""
+    """Add the mask, if it is not NULL, to row number `row` of a product's scores, and append the sink."""
     cdef int64_t i, n = j.scores.columns, product = unit // j.scores.blocks
     for i in range(n if mask is not NULL else 0):
         y[i] += mask[i]
@@ -92,7 +92,7 @@ cdef void append_sink(const AttentionJob *j, float *y, const float *mask, int64_
 
 
 cdef void make_weights(const AttentionJob *j, const Workspace *space, int64_t unit, int64_t rows) noexcept nogil:
-    """Scale and cap the scores, hide some, add the mask, append a sink, and apply softmax."""
+    """Scale and cap the scores, hide columns, add the mask, append a sink, and apply softmax."""
     cdef const i8_kernels *kernels = j.scores.kernels
     cdef i8_normalize_args softmax = j.softmax
     cdef float *y

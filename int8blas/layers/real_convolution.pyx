@@ -1,8 +1,8 @@
 """Convolutions of float32 images, with the same bits on every CPU and with any number of threads.
 
 If each filter has a separate channel, channels are filtered tap by tap, and each product and each sum is rounded. All
-other convolutions are products of the weights and the matrix of windows. This matrix is never stored. A unit of work
-copies its windows from the image to its buffer (see fill in real_product.pyx).
+other convolutions are products of the weights and the matrix of windows. The matrix of windows is never stored: a unit
+of work copies its windows from the image to its buffer (see fill in real_product.pyx).
 
 Elements outside of an image are 0. An image may have any strides.
 """
@@ -181,7 +181,7 @@ cdef int multiply_windows(cnp.ndarray image, cnp.ndarray weights, RealWindows *w
 def real_convolution(image, weights, bias=None, *, strides, dilations, before, outputs, groups=1):
     """Return ``sum(weights[o, c, t] * image[n, c, outputs * strides + t * dilations - before])`` of each group.
 
-    Sums are computed with a fused multiply-add for each channel and tap in turn. The bias is added to the rounded sum.
+    A sum takes one fused multiply-add for each channel and tap in turn. The bias is added to the rounded sum.
 
     Parameters
     ----------

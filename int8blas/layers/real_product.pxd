@@ -13,7 +13,7 @@ cdef enum:
 
 
 cdef struct RealWindows:
-    # Windows over the channels of an image. Absent spatial dimensions come first, and have size 1.
+    # The geometry of windows over the channels of an image. Absent spatial dimensions come first, and have size 1.
     int64_t sizes[MOST_SPATIAL]
     int64_t kernel[MOST_SPATIAL]
     int64_t strides[MOST_SPATIAL]
@@ -29,7 +29,7 @@ cdef struct RealJob:
     int64_t rows, k, columns, panels        # sizes of each product
     int per                                 # panels of b that are multiplied at a time
     int64_t groups, blocks                  # groups of panels and blocks of rows of each product
-    # The stack of products: its dimensions, and the steps of a, b and y in bytes.
+    # The stack of `count` products: its dimensions, and the steps of a, b and y along them in bytes.
     int dims
     int64_t count
     int64_t shape[cnp.NPY_MAXDIMS]
@@ -40,12 +40,12 @@ cdef struct RealJob:
     char *y
     ptrdiff_t a_row, y_row                  # in elements
     int64_t room                            # columns of y that may be written in each row
-    # b is either packed integer weights with scales for whole panels, or, if `weights` is NULL, float32 with steps in
-    # elements, multiplied by b_factor.
+    # If `weights` is not NULL, b is packed integers, with scales for whole panels. If `weights` is NULL, b is float32
+    # with steps in elements, multiplied by b_factor.
     const int8_t *weights
     ptrdiff_t panel_size
-    # Members for integer weights: whether they have 4 bits, two in a byte, and their zero point, or the zero points of
-    # the blocks, [panels][blocks][16] (gemm/four_bits.pyx).
+    # Integer weights may have 4 bits, two weights in a byte. Integer weights have one zero point, or zero points of
+    # blocks, [panels][blocks][16] (gemm/four_bits.pyx).
     bint four_bits
     uint8_t zero
     const uint8_t *zeros

@@ -5,13 +5,13 @@ RealProduct multiplies by weights that are stored as int8. real_matmul multiplie
     sum = fma(a[i, k], b[k, j], sum)        for k = 0, 1, ... in turn
     y[i, j] = sum * scale[j]                only with integer weights
 
-Integer weights are converted to float32 without their scale. But if they have a scale for each block of k and each
-column, they are scaled when they are converted, and sums have no scale.
+Integer weights are converted to float32 without their scale. Integer weights with a scale for each block of k and each
+column are converted with their scale, and their sums have no scale.
 
-A unit of work multiplies some panels of b. It converts int8 weights to float32 in a buffer that stays in cache, so it
-reads a quarter of the memory of float32 weights. 4-bit weights are first unpacked to int8, and their zero points are
-subtracted, one block at a time. The unit also copies float32 panels to the buffer, or reads them in place if a has few
-rows.
+A unit of work multiplies some panels of b. The unit converts int8 weights to float32 in a buffer that stays in cache,
+so it reads a quarter of the memory of float32 weights. 4-bit weights are first unpacked to int8, and their zero points
+are subtracted, one block at a time. The unit also copies float32 panels of b to the buffer, or reads these panels in
+place if a has few rows.
 """
 
 import functools
@@ -47,21 +47,21 @@ cnp.import_array()
 
 cdef enum:
     BLOCK_K = 512               # rows of b in the buffer, a multiple of 4; three panels take 96 KiB
-    # The maximum number of rows of a for which a kernel converts weights in registers, once for each row. For more
+    # The maximum number of rows of a for which a kernel converts weights in registers, once for each row. If a has more
     # rows, the buffer has the converted weights. With weights of 768 x 3072, one row takes 52 us and two rows take 101
     # us without the buffer; three rows take 177 us and four rows take 172 us with the buffer (one thread, AVX-512, Zen
     # 5).
     ROWS = 2
     # The maximum number of rows of a for which a kernel transposes contiguous columns of b in registers, once for every
-    # four rows. For more rows, the buffer has the transposed columns. This limit makes attention of 4 queries and 1000
-    # keys of 128 elements 1.6x as fast (AVX-512, Zen 4).
+    # four rows. If a has more rows, the buffer has the transposed columns. A limit of 8 makes attention of 4 queries
+    # and 1000 keys of 128 elements 1.6x faster (AVX-512, Zen 4).
     COLUMN_ROWS = 8
     ROWS_OF_BLOCKS = 8          # ROWS for scales of blocks; here each row takes 123 us, and the buffer takes 980 us
 
 
 cdef void copy_elements(const RealWindows *w, const float *channel, float *y, int64_t z, int64_t row, int64_t column,
                         int64_t count) noexcept nogil:
-    """Copy elements of a row of a channel, a stride apart. Elements outside of the image are 0."""
+    """Copy elements of a row of a channel, one stride apart. Elements outside of the image are 0."""
     cdef int64_t i = 0, stride = w.strides[2], end = count
     cdef ptrdiff_t step = stride * w.steps[2]
     if z < 0 or z >= w.sizes[0] or row < 0 or row >= w.sizes[1]:
@@ -83,8 +83,8 @@ cdef void copy_elements(const RealWindows *w, const float *channel, float *y, in
 
 cdef void fill_windows(const RealWindows *w, const float *image, float *buffer, int64_t width, int64_t first,
                        int64_t columns, int64_t k, int64_t depth) noexcept nogil:
-    """Store rows of the matrix of windows. A row has the elements of some windows at one place in the window and its
-    channel."""
+    """Store rows of the matrix of windows. A row has one element of each of some windows: the element of one tap and
+    one channel."""
     cdef int64_t i, x, y, z, begin, count, place, kx, ky, kz
     cdef int64_t taps = w.kernel[0] * w.kernel[1] * w.kernel[2]
     for i in range(depth):
@@ -106,8 +106,8 @@ cdef void fill_windows(const RealWindows *w, const float *image, float *buffer, 
 
 cdef const int8_t *packed_groups(const RealJob *j, int64_t panel, int64_t k, int64_t depth,
                                  int8_t *unpacked) noexcept nogil:
-    """Return `depth` rows of a packed panel in int8, from row `k` on, the first row of a group or of a step of 4-bit
-    weights. 4-bit weights are unpacked to `unpacked`."""
+    """Return `depth` rows of a packed panel in int8, from row `k` on. `k` is the first row of a group, or of a step of
+    4-bit weights. 4-bit weights are unpacked to `unpacked`."""
     cdef int64_t i = 0, end, block
     cdef const uint8_t *zeros = NULL
     if not j.four_bits:
@@ -223,7 +223,7 @@ cdef bint multiply_columns(const RealJob *j, const RealArea *area) noexcept nogi
 
 
 cdef void multiply_area(const RealJob *j, const RealArea *area, float *buffer) noexcept nogil:
-    """Multiply one area. Store sums of columns beyond y in memory after the buffer."""
+    """Multiply one area. Store the sums of padded columns, which y does not have, in memory after the buffer."""
     cdef i8_real_tile_args t
     cdef int64_t width = area.panels * I8_PANEL, first = area.panel * I8_PANEL, k = 0, tile, row
     cdef int64_t tiles = ceil_div(area.rows, j.kernels.stage.real_rows)
@@ -259,7 +259,8 @@ cdef void multiply_area(const RealJob *j, const RealArea *area, float *buffer) n
 
 
 cdef void find_area(const RealJob *j, int64_t unit, RealArea *area) noexcept nogil:
-    """Set the area of a unit of work. Units count groups of panels first, then blocks of rows, then products."""
+    """Set the area of a unit of work. Units are numbered by groups of panels first, then by blocks of rows, then by
+    products."""
     cdef int64_t group = unit % j.groups, block = unit // j.groups % j.blocks, product = unit // j.groups // j.blocks
     cdef int64_t row = share(j.rows, block, j.blocks), left = product
     cdef const char *a = j.a
@@ -279,13 +280,13 @@ cdef void find_area(const RealJob *j, int64_t unit, RealArea *area) noexcept nog
 
 
 cdef int64_t area_floats(const RealJob *j) noexcept nogil:
-    """Return the number of floats of a thread's buffer, including the columns after it."""
+    """Return the number of floats of a thread's buffer, including the memory for padded columns after it."""
     return j.per * I8_PANEL * (buffer_depth(j) + ceil_div(j.rows, j.blocks))
 
 
 cdef inline int64_t merged(const RealJob *j, RealArea *area, int64_t units) noexcept nogil:
-    """Extend an area of one row that is read in place to the panels of the next units, if these fill a wide tile.
-    Return the number of units in the area, at most `units`."""
+    """Extend an area of one row that is read in place to the panels of the next units, if these panels fill a wide
+    tile. Return the number of units in the area, at most `units`."""
     cdef int64_t panels = I8_REAL_WIDE * j.kernels.stage.real_panels
     if (area.rows > 1 or units < I8_REAL_WIDE or panels != I8_REAL_WIDE * j.per or j.weights is not NULL
             or j.b_column != 1 or j.b_factor != 1 or (area.panel + panels) * I8_PANEL > j.columns):
@@ -312,8 +313,8 @@ cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept no
 
 
 cdef int64_t divide(RealJob *job) noexcept:
-    """Divide the products into units of work, for the kernels in use. k is at least 1. Return the number of threads
-    for which there is enough work."""
+    """Divide the products into units of work, for the kernels in use, and return the number of threads that have enough
+    work. k is at least 1."""
     cdef double work = <double>job.count * job.rows * job.k * job.columns
     cdef int64_t threads, most
     job.kernels = current_kernels()
@@ -351,8 +352,8 @@ cdef class RealProduct:
     bias : array_like of float32, optional
         (n,).
     group : int, optional
-        The number of consecutive weights of a column that share a scale, for float32 weights. The number is a multiple
-        of 4 that divides k, and at most 16384. With ``bits=4`` the number is a multiple of 8.
+        The number of consecutive weights of a column that share a scale, for float32 weights. `group` is a multiple of
+        4 that divides k, and at most 16384. With ``bits=4``, `group` is a multiple of 8.
     bits : {8, 4}, optional
         The bits of a weight. The weights of a PackedB4 have 4 bits.
     zero_points : array_like of int, optional
@@ -368,7 +369,7 @@ cdef class RealProduct:
     bias : ndarray of float32 or None
         As given to the constructor.
     group : int or None
-        The number of weights of a column that share a scale. The number is None if the whole column shares one scale.
+        The number of weights of a column that share a scale. `group` is None if the whole column shares one scale.
     zero_points : ndarray of int32 or None
         The zero points, of shape (1, n) or (k / group, n).
 
@@ -383,8 +384,8 @@ cdef class RealProduct:
 
     Notes
     -----
-    Sums are float32, and each k in turn is added by a fused multiply-add. So results have the same bits on every CPU
-    and with any number of threads::
+    Sums are float32. A fused multiply-add adds the product of each k in turn. So results have the same bits on every
+    CPU and with any number of threads::
 
         sum = fma(x[i, k], weights[k, j], sum)                  y = sum * scale[j] + bias[j]
         sum = fma(x[i, k], weights[k, j] * scale[b, j], sum)    y = sum + bias[j]       with scales of blocks b of k
@@ -599,7 +600,7 @@ cdef cnp.ndarray set_a(RealJob *job, cnp.ndarray a):
     if a.strides[a.ndim - 1] != 4 or a.strides[a.ndim - 2] % 4:
         a = np.ascontiguousarray(a)
     job.a, job.rows, job.k = cnp.PyArray_BYTES(a), a.shape[a.ndim - 2], a.shape[a.ndim - 1]
-    # If an array has one row, its step may be any number in NumPy. The caller may merge such rows into one matrix.
+    # NumPy allows any row step in an array of one row. The caller may merge the single rows of a stack into one matrix.
     job.a_row = job.k if cnp.PyArray_IS_C_CONTIGUOUS(a) else a.strides[a.ndim - 2] // 4
     return a
 

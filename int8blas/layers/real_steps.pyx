@@ -1,6 +1,6 @@
 """Steps of LSTM, GRU and RNN in float32, with the same bits on every CPU and with any number of threads.
 
-Each product, sum and function is rounded to float32, in this order. LSTM, with the gates i, o, f, n::
+Each product, sum and function is rounded to float32, in the order of the formulas. LSTM, with the gates i, o, f, n::
 
     i, o, f, n = (h @ weights + gates) + bias
     c = logistic(f) * c + logistic(i) * tanh(n)
@@ -47,7 +47,7 @@ set_post_op(&RELU, Eltwise("relu"), cnp.NPY_FLOAT32)
 
 
 cdef struct Gates:
-    # The sums of a step, gate by gate. A gate has `size` elements, for all rows, in memory of `room` elements.
+    # A step of all rows, gate by gate. A gate has `size` elements, for all rows, in memory of `room` elements.
     int64_t steps, rows, units, size, room
     int count
     const float *source                     # the products of the inputs: (steps, rows, count * units)
@@ -86,7 +86,7 @@ cdef inline bint is_over(const Gates *g, int64_t step, int64_t row) noexcept nog
 
 
 cdef void store(Gates *g, int64_t step, const float *h, const float *c) noexcept nogil:
-    """Store the new states of the rows that have this step. All other rows keep their states, and get the results 0."""
+    """Store the new states of the rows that have this step. Ended rows keep their states, and get the results 0."""
     cdef int64_t row, u, at
     cdef float *y = g.y + step * g.size
     if g.lengths is NULL:
@@ -217,7 +217,7 @@ cdef cnp.ndarray contiguous(object values):
 
 
 cdef cnp.ndarray floats(object values, tuple shape, str name):
-    """Return a contiguous float32 array of the given shape. Raise an error for another shape."""
+    """Return a contiguous float32 array, or raise an error if the shape is not the given shape."""
     cdef cnp.ndarray array = contiguous(values)
     if (<object>array).shape != shape:
         raise ValueError(f"{name} must have shape {shape}, got {(<object>array).shape}")
@@ -290,7 +290,7 @@ cdef object steps_of(int count, object gates, object weights, object bias, objec
 
 
 cdef void set_product(RealJob *job, cnp.ndarray a, cnp.ndarray b, cnp.ndarray y):
-    """Set a job to one product of float32 matrices. The job reads and writes these arrays in place."""
+    """Set a job to one product of float32 matrices. The job reads and writes the given arrays in place."""
     job.dims, job.count = 0, 1
     set_a(job, a)
     set_b(job, b)
@@ -311,7 +311,7 @@ def lstm_steps(gates, weights, bias, h, c, lengths=None):
     h, c : ndarray of float32
         The first states, (rows, units).
     lengths : ndarray of int, optional
-        The number of steps of each row. Later outputs are 0, and later states do not change.
+        The number of steps of each row. After its last step, a row has outputs of 0 and keeps its states.
     """
     return steps_of(4, gates, weights, bias, h, c, lengths, False)
 

@@ -15,7 +15,7 @@ cdef enum:
     MAX_GATES = 4
 
 
-# Packed weights of `k` units, with no-saturation proofs.
+# Packed weights with `k` rows, and their no-saturation proofs.
 cdef struct Factor:
     int64_t k
     const int8_t *weights
@@ -24,8 +24,8 @@ cdef struct Factor:
     const int32_t *start        # -data_shift * column sums of the weights; NULL for zeros
 
 
-# One direction of a layer. Weights, scales, biases and sums have columns [units // 16][gates][16]. A GRU_CELL has all
-# columns of its first two gates before the columns of its third gate.
+# One direction of a layer. Weights, scales, biases and sums have their columns in the order [units // 16][gates][16]. A
+# GRU_CELL has all columns of its first two gates before the columns of its third gate.
 cdef struct Direction:
     Problem product             # the product of source and weights; each step sets the number of rows and C
     Factor state
@@ -37,7 +37,7 @@ cdef struct Direction:
     const float *projection_scale
     const float *projection_bias    # zeros
     bint backwards
-    # First and last states, contiguous. NULL in h0 or c0 stands for 0.0.
+    # The first states h0 and c0, and the last states, are contiguous. h0 or c0 is NULL if the first state is 0.0.
     const uint8_t *h0
     const float *c0
     char *last_h                # u8 or f32, like the destination
@@ -73,13 +73,13 @@ cdef struct Layer:
     const char *src
     ptrdiff_t src_step, src_row, src_col
     int src_type
-    # Sequences of different lengths, sorted with the longest first; NULL if all sequences have all steps.
+    # The lengths of sequences, sorted with the longest first. NULL if all sequences have all steps.
     const int64_t *lengths
     const int64_t *order        # position of each row in the batch
     const int64_t *begin        # [steps + 1] rows of all earlier steps, without ended sequences
     int threads                 # upper limit of threads
     i8_barrier *barrier
-    # Row steps of the workspace in elements: of states and output, of hidden and memory, of sums.
+    # Steps in elements from row to row of the workspace: of states and output, of hidden and memory, of sums.
     ptrdiff_t state_row, unit_row, sums_row
     int64_t stretch             # time steps whose source sums are computed together
     bint in_turn                # whether the tiles of a step read their panels one after another

@@ -10,10 +10,10 @@ neighbouring panels, so the cell computes the new state of these units while the
 two phases if the reset gate of a GRU is applied before the product, or if the h of an LSTM is projected. All gates of a
 phase have contiguous columns.
 
-Sequences of different lengths are sorted by length. So the sequences that have a certain time step are the first rows,
-and the source's sums contain only these rows. The step leaves the states of all other rows unchanged. In the forward
-direction a row keeps its last state after its end. In the backward direction a row keeps its first state until it
-begins.
+Sequences of different lengths are sorted by length. The sequences that have a certain time step are therefore the first
+rows, and the sums of the source contain only these rows. The time step leaves the states of ended sequences unchanged.
+In the forward direction a row keeps its last state after its end. In the backward direction a row keeps its first state
+until its sequence begins.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -38,7 +38,7 @@ cnp.import_array()
 
 
 cdef enum:
-    # The bytes of each thread's source sums of a stretch of time. These sums stay in the thread's L2 cache.
+    # The maximum number of bytes of a thread's source sums in a stretch of time, which stay in its L2 cache.
     STRETCH_BYTES = 1 << 20
 
 
@@ -104,12 +104,12 @@ cdef inline ptrdiff_t source_row(const Layer *layer) noexcept nogil:
 
 
 cdef inline int64_t rows_before(const Layer *layer, int64_t time) noexcept nogil:
-    """Return the number of rows of all time steps before `time`."""
+    """Return the total number of rows in the time steps before `time`."""
     return time * layer.rows if layer.begin is NULL else layer.begin[time]
 
 
 cdef inline int64_t rows_of(const Layer *layer, int64_t time) noexcept nogil:
-    """Return the number of rows that have a time step. The first rows have this time step."""
+    """Return the number of rows that have a time step. These are the first rows."""
     return rows_before(layer, time + 1) - rows_before(layer, time)
 
 
@@ -187,7 +187,7 @@ cdef int copy_row(const void *job, int64_t index, int64_t _rows) noexcept nogil:
 
 
 cdef int source_sums(const Layer *layer, const Direction *d, int64_t time, int64_t steps) noexcept nogil:
-    """Compute the source's sums of a stretch that starts at `time`. Return 0, or -1 if there is no memory."""
+    """Compute the sums of the source for a stretch that starts at `time`. Return 0, or -1 if there is no memory."""
     cdef Problem g = d.product
     cdef Stretch stretch = Stretch(layer, time, steps)
     g.m = rows_before(layer, time + steps) - rows_before(layer, time)
@@ -248,7 +248,7 @@ cdef inline int64_t first_time(const Layer *layer, const Direction *d, int64_t f
 
 cdef inline const int32_t *sums_of(const Layer *layer, const Direction *d, int64_t time, int64_t first,
                                    int64_t steps) noexcept nogil:
-    """Return the source's sums of one time step of a stretch of time: `steps` steps from step `first` on."""
+    """Return the sums of the source for one time step in a stretch of `steps` steps from step `first` on."""
     cdef int64_t rows = rows_before(layer, time) - rows_before(layer, first_time(layer, d, first, steps))
     return d.sums + rows * layer.sums_row
 
@@ -352,7 +352,7 @@ cdef int layer_threads(const Layer *layer, int threads) noexcept nogil:
 
 
 cdef int64_t share_of_rows(const Layer *layer, int64_t time, int64_t steps, int part, int parts) noexcept nogil:
-    """Return the first row of a part. From `time` on, all parts have nearly equal totals of steps of rows."""
+    """Return the first row of a part. From `time` on, the rows of each part have nearly equal totals of steps."""
     cdef int64_t row = 0, before = 0, wanted
     if layer.lengths is NULL or part == parts:
         return share(layer.rows, part, parts)
@@ -367,7 +367,7 @@ cdef Part part_of(const Layer *layer, int part, int parts, int64_t first, int64_
     """Return one part of a stretch of `steps` steps that starts with step `first`.
 
     Each thread takes one direction if there are enough threads. The parts of a direction are ranges of rows if each
-    thread gets at least a tile of rows, and ranges of units otherwise.
+    thread gets at least a tile of rows, else ranges of units.
     """
     cdef int64_t time
     cdef Part p
@@ -415,7 +415,7 @@ cdef void run_steps(const void *job, int thread, int threads) noexcept nogil:
 cdef int set_sizes(Layer *layer, int threads) noexcept nogil:
     """Set the sizes of the workspace, start at most `threads` threads, and return their number."""
     layer.panels = ceil_div(layer.units, I8_PANEL)
-    # Add a cache line to each row, so that successive rows do not use the same cache sets.
+    # Add a cache line to each row, so that successive rows use different cache sets.
     layer.output_panels = ceil_div(layer.outputs, I8_PANEL)
     layer.unit_row = round_up(layer.units, ALIGNMENT) + ALIGNMENT
     layer.state_row = round_up(layer.outputs, ALIGNMENT) + ALIGNMENT
@@ -442,7 +442,7 @@ cdef void set_weights(Direction *d, PackedB of_source, PackedB of_state) noexcep
 
 
 cdef void set_factor(Factor *factor, PackedB packed) noexcept:
-    """Set packed weights without start values of the sums."""
+    """Set the packed weights of a factor, without start values of the sums."""
     factor.k = packed._k
     factor.weights = <const int8_t *>cnp.PyArray_DATA(packed._data)
     factor.panel_size = cnp.PyArray_STRIDES(packed._data)[0]

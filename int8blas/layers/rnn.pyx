@@ -1,10 +1,10 @@
 """RNN, LSTM and GRU with uint8 states and int8 weights, as in oneDNN's RNN primitive.
 
-Data are uint8 with a scale and a shift. Weights are int8 with a scale. Quantization multiplies by these scales::
+Data are uint8 with a scale and a shift. Weights are int8 with a scale. Quantization multiplies by the scales::
 
     data_u8 = sat(rne(data * data_scale + data_shift))          weights_s8 = sat(rne(weights * weights_scale))
 
-The sums of a gate are exact integers. All later operations are float32, in the order of the formulas::
+The sums of a gate are exact integers. The operations after the sums are float32, in the order of the formulas::
 
     gate = f32(sum) * (1 / (data_scale * weights_scale)) + bias
     sum = sum over i of (x_u8[i] - data_shift) * weights_layer_s8[i]
@@ -83,7 +83,7 @@ cdef class Cell:
 
     cdef bint fits(self, int64_t inputs, int64_t units, int64_t outputs, int64_t columns, int64_t biases,
                    int data_shift, bint has_peephole, bint projects) except -1:
-        """Return whether the cell has these sizes and this shift."""
+        """Return whether the cell has the given sizes and shift."""
         if has_peephole != (self.peephole is not None) or projects != (self.projection is not None):
             return False
         if has_peephole and self.peephole.shape[0] != 3 * round_up(units, I8_PANEL):
@@ -127,7 +127,7 @@ cdef object packed_cell(cell, tuple phases, tuple bias_phases, int shift, data_s
 
 
 cdef class RecurrentLayer:
-    """The base class of RNN, LSTM and GRU, which only differ in the names of their arguments."""
+    """The base class of RNN, LSTM and GRU, which differ only in the names of their arguments."""
 
     cdef readonly int layers, directions
     cdef readonly Py_ssize_t input_size, units, outputs
@@ -268,7 +268,7 @@ cdef class RecurrentLayer:
 
     cdef object not_finite(self, cnp.ndarray x, cnp.ndarray h, cnp.ndarray c, cnp.ndarray a):
         """Find the rows (time, n) of source and attention, and the first states (layers, directions, n), that have an
-        infinity or NaN. Return None if all are finite."""
+        infinity or NaN. Return None if all values are finite."""
         cdef const i8_kernels *kernels = current_kernels()
         cdef cnp.ndarray bad = rows_not_finite(x), state
         cdef float largest
@@ -453,7 +453,7 @@ def _restore(kind, cells, lead, units, direction, src_dtype, dst_dtype, data_sca
 
 
 def checked_alpha(alpha):
-    """Return the slope of relu in float32."""
+    """Return the negative slope of relu in float32."""
     value = real(alpha, "alpha")
     if not abs(value) <= FLT_MAX:
         raise ValueError(f"alpha must be finite in float32, got {shown(alpha)}")
@@ -501,9 +501,9 @@ cdef class LSTM(RecurrentLayer):
         (3, units) for the gates i, f and o, with the same leading dimensions. The sums of i and f get ``peephole *
         c_(t-1)``, and the sum of o gets ``peephole * c_t``.
     weights_projection : array_like of int8 or float32, or sequence of them, optional
-        (units, outputs), with the same leading dimensions. The ``logistic(o) * tanh(c_t)`` of all units is quantized
-        like a state and multiplied by these weights; the product is h_t, with `outputs` columns. `weights_iter` then
-        has the shape (outputs, gates, units).
+        (units, outputs), with the same leading dimensions. The layer quantizes ``logistic(o) * tanh(c_t)`` like a state
+        and multiplies it by these weights. The product is h_t, with `outputs` columns. With a projection,
+        `weights_iter` has the shape (outputs, gates, units).
     projection_scale : {'per_tensor', 'per_channel'} or array_like of float, optional
         The scale of `weights_projection`, with the choices of `weights_scale`. Values broadcast to (layers, directions,
         outputs).
@@ -536,11 +536,11 @@ cdef class LSTM(RecurrentLayer):
     -87.3.
 
     If a float source or a first state has an infinity or NaN, all float results of its sequence and direction are NaN
-    from that step on, and in further layers too. uint8 results have no NaN.
+    from the step of this value on, and in further layers too. uint8 results have no NaN.
 
-    The source is never int8, as oneDNN's page "Nuances of int8 computations" recommends. The defaults and
-    ``weights_scale="per_tensor"`` follow that page. Kernels without VNNI are fastest with weights of at most 63 in
-    magnitude.
+    As oneDNN's page "Nuances of int8 computations" recommends, the source is never int8. The defaults and
+    ``weights_scale="per_tensor"`` follow this page of oneDNN too. Kernels without VNNI are fastest with weights of at
+    most 63 in magnitude.
 
     Weights of ``torch.nn.LSTM``, which has the same order of gates::
 
@@ -585,15 +585,15 @@ cdef class LSTM(RecurrentLayer):
         src : array_like of `src_dtype`
             (t, n, input): t time steps of n sequences, with any strides.
         h0 : array_like of uint8 or float32, optional
-            The first states, (layers, directions, n, outputs); leading dimensions of size 1 may be omitted. float32 is
-            quantized. The default stands for 0.0.
+            The first states, (layers, directions, n, outputs); leading dimensions of size 1 may be omitted. float32
+            states are quantized. By default the first states stand for 0.0.
         c0 : array_like of float32, optional
             The first c, (layers, directions, n, units).
         lengths : array_like of int, optional
             The number of time steps of each sequence, from 0 to t: (n,) or one number, by default t. Later steps of
-            `src` are not read, and later steps of `dst` are 0.0 (uint8: `data_shift`). The last states are the states
-            after the last step of each sequence, or the first states for length 0. The backward direction starts at the
-            last step of each sequence. Sequences may have any order. Steps after the end of a sequence cost no time.
+            `src` are not read, and later steps of `dst` are 0.0 (`data_shift` if `dst` is uint8). The last states are
+            the states after the last step of each sequence, or the first states for length 0. The backward direction
+            starts at the last steps. Sequences may have any order. Steps after the end of a sequence cost no time.
         out : ndarray of `dst_dtype`, optional
             The array for dst, with any strides.
 
@@ -602,8 +602,8 @@ cdef class LSTM(RecurrentLayer):
         dst : ndarray of `dst_dtype`
             ``out`` if it is given. The shape is (t, n, outputs), or (t, n, 2 * outputs) for 'bidirectional_concat'.
         h_t : ndarray of `dst_dtype`
-            The last states, (n, outputs), with the leading dimensions of the weights. A list of weights counts as
-            layers and directions.
+            The last states, (n, outputs), with the leading dimensions of the weights. For a list of weights, the
+            leading dimensions are layers and directions.
         c_t : ndarray of float32
             The last c, (n, units), with the same leading dimensions.
 
@@ -720,7 +720,7 @@ cdef class RNN(RecurrentLayer):
 
     ``h_t = activation(x_t W + h_(t-1) W' + bias)``
 
-    Source and state are uint8, and weights are int8, quantized as for :class:`LSTM`. This is the vanilla RNN of oneDNN.
+    Source and state are uint8, and weights are int8, quantized as for :class:`LSTM`, as in oneDNN's vanilla RNN.
 
     Parameters
     ----------

@@ -245,8 +245,8 @@ def lose(
     h_t: npt.NDArray[Any],
     c_t: npt.NDArray[Any] | None,
 ) -> None:
-    """Store NaN in the float results of each sequence with a step that is not finite: in the results of this step, and
-    of all later steps in the order of the direction.
+    """Store NaN in the float results of sequences with a step that is not finite: in the results of this step, and of
+    all later steps in the order of the direction.
 
     `bad` is true for each step (t, n) of the source that is not finite, and `begins` for each first state (layers,
     directions, n) that is not finite.

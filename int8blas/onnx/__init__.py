@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from int8blas.onnx.evaluator import new_ops
     from int8blas.onnx.model import Model, Port, load
 else:
-    # In int8blas itself, __getattr__ would make Python look up each name of that module 2.5x slower.
+    # A __getattr__ in the module int8blas would make Python look up each name of int8blas 2.5x slower.
     def __getattr__(name):
         """Return a public name. Import its module when the name is first used."""
         if name not in __all__:

@@ -2,9 +2,9 @@
 
     w[n, k] = scales[n, k // block] * (q[n, k] - zero_points[n, k // block])
 
-With `accuracy_level` 4 a MatMulNBits quantizes its source to int8, each row by its range. Otherwise the source stays
-real. In both cases 4-bit weights stay packed in memory. Several products of one source, such as the queries, keys and
-values of attention, become one product, because each separate product would quantize the source again.
+With `accuracy_level` 4 a MatMulNBits quantizes its source to int8, each row by its range. With other levels, the source
+stays real. 4-bit weights stay packed in memory at every level. Several products of one source, such as the queries,
+keys and values of attention, become one product, because each separate product would quantize the source again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from int8blas.onnx.graph import Array, Graph, Node
 from int8blas.onnx.table import DOMAIN, MICROSOFT, SAME_TYPE, SHAPED, Call, Operator, Site
 from int8blas.stage.formats import GroupedWeights, from_matmul_nbits
 
-# The accuracy level for int8 sources.
+# The accuracy level of MatMulNBits with which the source is quantized to int8.
 INT8 = 4
 FLOAT = np.dtype(np.float32)
 NBITS_DEFAULTS = {"bits": 4, "accuracy_level": 0}
@@ -143,7 +143,7 @@ def parallel_matmul_nbits(
 
 
 def merge_key(node: Node, constants: Mapping[str, Array]) -> Hashable:
-    """Return a key. Nodes with equal keys become one product. Return None for nodes that cannot be merged."""
+    """Return the key of a node, or None if it cannot be merged. Nodes with equal keys become one product."""
     if node.kind != "com.microsoft.MatMulNBits":
         return None
     b, scales, zeros = (constants.get(node.input(i)) for i in (1, 2, 3))
@@ -155,7 +155,7 @@ def merge_key(node: Node, constants: Mapping[str, Array]) -> Hashable:
 
 
 def merged_nodes(graph: Graph) -> list[Node]:
-    """Return the nodes of a graph. One product replaces all MatMulNBits of one source."""
+    """Return the nodes of a graph, with one product in place of the MatMulNBits nodes that have equal keys."""
     groups: dict[Hashable, list[Node]] = {}
     for node in graph.nodes:
         key = merge_key(node, graph.constants)

@@ -1,5 +1,5 @@
 """Chains of element-wise float32 operators run as one pass over memory. A chain continues as long as each result has
-one consumer. Each of its operators is a post-op of int8blas, so a chain can also end an int8 product or convolution.
+one consumer. Each operator of a chain is a post-op of int8blas, so a chain can also end an int8 product or convolution.
 
 If several nodes compute a function that int8blas has, they are replaced by this function::
 
@@ -62,8 +62,8 @@ class Chain:
 
 
 def chain_behind(pattern: Pattern, node: Node, columns: Columns = ONE) -> Chain:
-    """Return the chain after a node's one float32 result. A product passes its columns, so that operands with one
-    number for each column join the chain."""
+    """Return the chain after the one float32 result of a node. If `columns` describes the columns of a product,
+    operands with one number for each column can join the chain."""
     return extended(pattern, Chain(node), columns)
 
 
@@ -179,8 +179,8 @@ def makes_float32(node: Node, known: set[str]) -> bool:
 
 
 def lookup_tensors(graph: Graph) -> set[str]:
-    """Return the tensors whose elements each depend on one int8 element. Lookup tables reproduce the bits of the nodes
-    that compute these tensors."""
+    """Return the tensors that lookup tables compute with the bits of their nodes, because each element depends on one
+    int8 element."""
     found: set[str] = set()
     for node in graph.nodes:
         traits = TABLE.traits_of(node)
@@ -231,7 +231,7 @@ def gated_chain(pattern: Pattern, node: Node, known: set[str]) -> tuple[str, Cha
 
 def source_of_chain(pattern: Pattern, node: Node, known: set[str]) -> tuple[str, list[Any] | None]:
     """Return the float32 source of a node that can begin a chain, and the node's post-ops. The post-ops are None if the
-    node is no post-op of its source."""
+    node cannot be a post-op of its source."""
     for name in node.inputs:
         if name not in known or pattern.constant(name) is not None:
             continue

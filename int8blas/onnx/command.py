@@ -17,10 +17,10 @@ from int8blas.onnx.model import load
 
 SUMMARY = "run an ONNX file: a summary, times, a comparison with onnxruntime"
 DESCRIPTION = """Load an ONNX file and describe its inputs, outputs and operators. Inputs are random numbers unless a
-file has them."""
+file of inputs is given."""
 WARM_UP, LEAST = 1, 3
 QUANTIZED = ("weights", "dynamic", "static")
-# Each library in turn is called for TURN seconds, after PAUSE seconds in which the other library's threads fall asleep.
+# The libraries take turns of TURN seconds, after PAUSE seconds in which the other library's threads fall asleep.
 TURN, PAUSE = 0.02, 0.02
 
 

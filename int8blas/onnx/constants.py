@@ -1,7 +1,7 @@
 """Compute nodes of constants before the search for patterns, but leave int8 weights in int8.
 
-A DequantizeLinear or a Cast of constant bytes is not folded, because products read the bytes. Operators that move the
-elements of dequantized weights move their bytes, and the axis of their scales.
+A DequantizeLinear or a Cast of constant bytes is not folded, because products read the bytes. An operator that moves
+the elements of dequantized weights becomes an operator that moves their bytes, and the axis of their scales moves too.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def folded_graph(graph: Graph, opsets: Mapping[str, int], around: frozenset[str]
 
 
 def is_computed(pattern: Pattern, node: Node, opsets: Mapping[str, int]) -> bool:
-    """Compute a node if its inputs are constant. Return whether the node was computed, so that its results are
-    constants."""
+    """Compute a node if its inputs are constant, and store its results as constants. Return whether the node was
+    computed."""
     values: dict[str, Array] = {}
     for name in node.inputs:
         value = pattern.constant(name) if name else None

@@ -1,6 +1,6 @@
-"""If, Loop, Scan and SequenceMap. A function here takes the number of the node's inputs, these inputs, and then the
-tensors that the subgraphs capture. Each graph attribute is a plan. A plan takes its graph's inputs, then the captured
-tensors.
+"""If, Loop, Scan and SequenceMap. The function of an operator takes the number of the node's inputs, the inputs, and
+then the tensors that the subgraphs capture. Each graph attribute is a plan. A plan takes its graph's inputs, then the
+captured tensors.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from int8blas.onnx.table import Operator, Traits
 
 
 class Plan(Protocol):
-    """The part of a subgraph's plan that these operators use."""
+    """The members of a subgraph's plan that If, Loop, Scan and SequenceMap use."""
 
     outputs: Sequence[Any]
     results: Sequence[Value]
@@ -114,7 +114,8 @@ def scan_of_version_8(
 
 
 def sequence_map(inputs: int, first: Sequence[Any], *arguments: Any, body: Plan) -> Any:
-    """Run the body for each element of a list. Each run also gets one element of each other list, and whole tensors."""
+    """Run the body for each element of a list. Each run also gets one element of any further list, and whole
+    tensors."""
     given, captured = arguments[: inputs - 1], arguments[inputs - 1 :]
     runs = [body.run([each, *(x[i] if isinstance(x, list) else x for x in given), *captured])
             for i, each in enumerate(first)]  # fmt: skip

@@ -16,7 +16,7 @@ from int8blas.onnx.types import rounded, wide
 
 def rotated(x: Array, cos: Array, sin: Array, interleaved: int) -> Array:
     """Rotate pairs of the first elements of heads (..., length, size) by the angles of their positions, (..., length,
-    pairs). The other elements do not change."""
+    pairs). Elements after the pairs do not change."""
     pairs = cos.shape[-1]
     y = np.array(x)
     part, into = x[..., : 2 * pairs], y[..., : 2 * pairs]
@@ -35,7 +35,7 @@ def rotary_embedding(
     num_heads: int = 0, rotary_embedding_dim: int = 0, scale: float = 1.0,
 ) -> Array:  # fmt: skip
     """Rotate heads by their positions. The size of the tables is the number of elements to rotate. `scale` has no
-    effect in onnxruntime either."""
+    effect, as in onnxruntime."""
     if is_packed_batching:
         raise ValueError(f"is_packed_batching must be 0, got {is_packed_batching}")
     if x.ndim == 4:
@@ -57,8 +57,8 @@ def group_query_attention(
     scale: float = 0.0, softcap: float = 0.0, smooth_softmax: int = 0, outputs: int,
 ) -> Any:  # fmt: skip
     """Compute causal attention. Groups of heads share keys and values. The cache has the keys and values of earlier
-    calls. The second and third results are all keys and all values. Each head may add one more score, its sink, to its
-    softmax. With smooth_softmax, sinks are 0 by default."""
+    calls. The second and third results are all keys and all values. The softmax of a head may include one more score,
+    the sink of the head. With smooth_softmax, sinks are 0 by default."""
     if sinks is None and smooth_softmax > 0:
         sinks = np.zeros(num_heads, np.float32)
     if key is None or value is None:

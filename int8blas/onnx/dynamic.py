@@ -2,11 +2,11 @@
 
     y = f32(sum) * (x_scale * scale) + bias, post-ops
 
-Only the source is variable. The layers of dynamic quantization quantize the source by its range, like
-DynamicQuantizeLinear. The inputs of these layers are the source, the weights, the scale and zero point of the weights,
-and a bias. The layers of static quantization take an 8-bit source. The inputs of these layers are the inputs of
-QLinearConv, but with a float bias. If the scale of the result is absent, the result is y. Otherwise it is ``sat(rne(y *
-(1 / y_scale)) + y_zero)``.
+Only the source of a product is variable. The layers of dynamic quantization quantize the source by its range, like
+DynamicQuantizeLinear. The inputs of dynamic layers are the source, the weights, the scale and zero point of the
+weights, and a bias. The layers of static quantization take an 8-bit source. The inputs of static layers are the inputs
+of QLinearConv, but with a float bias. The result is y if the scale of the result is absent, or else ``sat(rne(y * (1 /
+y_scale)) + y_zero)``.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ CLIPPED = (FLOAT32, *BYTES)
 
 # Creating a post-op checks its numbers, which takes longer than computing a small array.
 post_op = functools.lru_cache(1024)(Eltwise)
-# A prepared function for each function and each shape. A prepared function can repeat its last call in a microsecond.
+# A prepared function for each function and shape, because it can repeat its last call in a microsecond.
 prepared_for = functools.lru_cache(256)(lambda op, _shape: PreparedEltwise(op))
 
 
@@ -209,15 +209,15 @@ def is_inf(x: Array, *, detect_negative: int = 1, detect_positive: int = 1) -> A
     return np.asarray(x == (np.inf if detect_positive else -np.inf if detect_negative else np.nan))
 
 
-# erf and its derivative at the points i / 128 up to 4. The nearest point is at most 1 / 256 away, where a Taylor series
-# of third order has an error below 1e-10.
+# erf and its derivative at the points i / 128 up to 4. The nearest point is at most 1 / 256 away. At this distance, a
+# Taylor series of third order has an error below 1e-10.
 POINTS = [i / 128 for i in range(513)]
 ERF = np.array([(math.erf(x), 2 / math.sqrt(math.pi) * math.exp(-x * x)) for x in POINTS], np.float32)
 
 
 def erf(x: Array) -> Array:
-    """Compute erf. float64 uses the C library. Other types use a table, with an error of up to 2.5 units in the last
-    place of float32."""
+    """Compute erf: for float64 with the C library, and for other types with a table, whose error is up to 2.5 units in
+    the last place of float32."""
     if x.dtype == np.float64:
         return np.asarray(np.vectorize(math.erf, otypes=[np.float64])(x))
     to, back = order_of(x)

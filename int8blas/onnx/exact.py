@@ -1,5 +1,5 @@
-"""onnxruntime's quantized operators, correctly rounded. ONNX does not define these operators. Here the result of an
-operator is the real value of its formula, rounded once, with ties to even::
+"""onnxruntime's quantized operators, correctly rounded. ONNX does not define these operators. In int8blas, the result
+of an operator is the real value of its formula, rounded once, with ties to even::
 
     QLinearAdd              (a_scale * (a - a_zero) + b_scale * (b - b_zero)) / y_scale
     QLinearMul              a_scale * (a - a_zero) * b_scale * (b - b_zero) / y_scale
@@ -11,10 +11,10 @@ operator is the real value of its formula, rounded once, with ties to even::
     y = sat(rne(value) + y_zero)
 
 An operator on one int8 tensor is a table. For two tensors, and for sums, the kernels compute in float32 with scales
-that give the exact result for all values. A search finds these scales. The search divides all scales by one number,
-which keeps the value but changes the rounding errors. The search also changes a scale by units in the last place, which
-may correct wrong roundings. For two tensors, the search compares all pairs of bytes whose result is near a tie. An
-operator on a sum is monotone, so the search compares the sums on both sides of each step of the result.
+that give the exact result for all values. A search finds such scales. The search divides all scales by one number,
+which keeps the real value but changes the rounding errors. The search also changes a scale by units in the last place,
+which may correct wrong roundings. For two tensors, the search compares all pairs of bytes whose result is near a tie.
+An operator on a sum is monotone, so the search compares the sums on both sides of each step of the result.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ UNITS = sorted(range(-4, 5), key=abs)
 PAIRS = sorted(itertools.product(UNITS, UNITS), key=lambda pair: abs(pair[0]) + abs(pair[1]))
 # With scales in this range, no number of a kernel is subnormal or infinite.
 SMALLEST_SCALE, LARGEST_SCALE = 2.0**-60, 2.0**50
-# The maximum error of a computation in floats, in units of the last place of its largest values. The error includes a
-# dozen roundings, and the changes of scales in the search.
+# A bound of the error of a computation in float32, in units in the last place of its largest values. The bound allows
+# for a dozen roundings, and for the changes of scales in the search.
 ERROR = 32
-# The number of decimal digits with which a sigmoid is computed. No sigmoid is this close to a tie, except at 0, where
-# the sigmoid is exact.
+# The number of decimal digits with which a sigmoid is computed. These digits separate every sigmoid from a tie, except
+# at 0, where the sigmoid is exact.
 DIGITS = 60
-# If the magnitude of its argument exceeds this number, a sigmoid is 0 or 1 to DIGITS digits.
+# For arguments larger in magnitude than this number, a sigmoid is 0 or 1 to DIGITS digits.
 LARGEST = 1000
 # The error of a float64 value that rounds to 8 bits is below this bound.
 FAR_FROM_TIE = 1e-9
 # Results up to this number do not overflow int64.
 LARGEST_INTEGER = 1 << 62
-# At most this number of integers are rounded one by one, in 8 us each. For more integers, the steps of all results are
+# Up to this number, integers are rounded one by one, in 8 us each. For more integers, the steps of all results are
 # computed, in 470 us.
 FEW = 50
 # All bytes of each type, by their values.
@@ -63,7 +63,7 @@ Rounding = Callable[[Array], Array]
 
 
 def takes(*numbers: Array | None) -> bool:
-    """Return whether the formulas are defined for these numbers: scale and zero point of each operand, then scale and
+    """Return whether the formulas are defined for the numbers: scale and zero point of each operand, then scale and
     zero point of the result. The scale of the result must not be 0. A zero point may be None."""
     scales, zeros = numbers[::2], numbers[1::2]
     known = all(scale is not None and scale.size == 1 and np.isfinite(scale).all() for scale in scales)
@@ -104,7 +104,7 @@ def steps_of(ratio: Fraction, zero: int, dtype: np.dtype[Any]) -> list[int]:
 
 
 def rounded(n: Array, ratio: Fraction, zero: int, dtype: np.dtype[Any]) -> Array:
-    """Return sat(rne(n * ratio) + zero) for int64, or for integers of any size in an array of objects."""
+    """Return sat(rne(n * ratio) + zero) of int64, or of integers of any size in an array of objects."""
     if n.size <= FEW:
         return np.array([stored(value * ratio, zero, dtype) for value in n.ravel().tolist()], dtype).reshape(n.shape)
     if ratio == 0:
@@ -125,7 +125,7 @@ def make_scaled_table(
     dtype: np.dtype[Any], scale: float, zero: int, y_scale: float, y_zero: int, y_dtype: np.dtype[Any],
     alpha: float = 1.0,
 ) -> Array:  # fmt: skip
-    """Return QLinearConcat's results for all bytes, or QLinearLeakyRelu's with its `alpha`."""
+    """Return the results of QLinearConcat for all bytes, or with `alpha` the results of QLinearLeakyRelu."""
     above = Fraction(scale) / Fraction(y_scale)
     # alpha multiplies negative real numbers. The scale may be negative too.
     below = above * Fraction(alpha)
@@ -140,7 +140,7 @@ scaled_table = functools.lru_cache(256)(make_scaled_table)
 def make_sigmoid_table(
     dtype: np.dtype[Any], scale: float, zero: int, y_scale: float, y_zero: int, y_dtype: np.dtype[Any]
 ) -> Array:  # fmt: skip
-    """Return QLinearSigmoid's results for all bytes: computed in float64, and in decimal numbers near a tie."""
+    """Return the results of QLinearSigmoid for all bytes. Compute in float64, and near a tie in decimal numbers."""
     integers = bytes_of(dtype).astype(np.int64) - zero
     with np.errstate(all="ignore"):
         values = 1 / (1 + np.exp(-(scale * integers))) / y_scale
@@ -161,8 +161,8 @@ sigmoid_table = functools.lru_cache(256)(make_sigmoid_table)
 
 
 def values_of_pairs(name: str, a: Array, b: Array, scales: tuple[float, float, float]) -> tuple[Array, Fraction]:
-    """Return integers and a ratio. The integers times the ratio are the real sums or products that a and b stand for,
-    in units of the result's scale."""
+    """Return integers and a ratio: integer * ratio is the real sum or product that a and b stand for, in units of the
+    result's scale."""
     first, second, last = map(Fraction, scales)
     if name == "mul":
         return a * b, first * second / last
@@ -176,8 +176,8 @@ def values_of_pairs(name: str, a: Array, b: Array, scales: tuple[float, float, f
 def rounded_sums(
     a: Array, b: Array, scales: tuple[float, float, float], zero: int, dtype: np.dtype[Any]
 ) -> Array | None:
-    """Return the sums of 9-bit integers, rounded once, by float64 numbers. Return None if not all of these numbers are
-    exact. The numbers are exact if both scales are float32 and of similar size."""
+    """Return the sums of 9-bit integers, rounded once, computed in float64. Return None if a float64 sum is not exact.
+    The sums are exact if both scales are float32 and of similar size."""
     first, second, last = scales
     x, y = a * first, b * second
     values = x + y
@@ -196,8 +196,8 @@ def rounded_sums(
 
 
 def reals_of_pairs(name: str, a: Array, b: Array, scales: tuple[float, float, float]) -> tuple[Array, Array]:
-    """Compute sums or products of integers in float64. Return two arrays: the values, and whether each value is near a
-    tie, so that the real value may round to another integer."""
+    """Compute sums or products of integers in float64. Return two arrays: the values, and whether each value is so near
+    a tie that the real value may round to another integer."""
     a_scale, b_scale, y_scale = scales
     with np.errstate(all="ignore"):
         if name == "mul":
@@ -211,7 +211,7 @@ def reals_of_pairs(name: str, a: Array, b: Array, scales: tuple[float, float, fl
 
 
 class Pairs:
-    """QLinearAdd ("add") or QLinearMul ("mul"), by the dtypes, scales and zero points of both tensors and the result.
+    """QLinearAdd ("add") or QLinearMul ("mul") for given dtypes, scales and zero points of both tensors and the result.
     `known` has the distinct bytes of constant tensors, and b"" for other tensors. `run` first computes in float64,
     which suffices for a lookup table. After `choose`, `run` is a kernel."""
 
@@ -235,7 +235,7 @@ class Pairs:
         return results
 
     def kernel(self, each: Sequence[np.float32], shift: float = 0) -> Pair:
-        """Return the kernel with these scales. The kernel adds `shift` steps of the result before it rounds."""
+        """Return the kernel with the given scales. The kernel adds `shift` steps of the result before it rounds."""
         tensors = "src0", "src1", "dst"
         ops = [Eltwise("linear", 1.0, shift * float(each[2]))] if shift else ()
         scales, zeros = (dict(zip(tensors, values, strict=True)) for values in (each, self.zeros))
@@ -251,8 +251,8 @@ class Pairs:
         kernels = scales_of_pairs(self.name, self.scales)
         first = next(kernels, None)
         if first is not None:
-            # If two kernels with shifted results agree on a pair, all kernels are right for this pair. A product near a
-            # tie has at most 8 bits, but the terms of a sum near a tie may be larger.
+            # If the kernels with results shifted by -error and error agree on a pair, all kernels are right for this
+            # pair. A product near a tie is at most 256 steps of the result, but the terms of a sum may be larger.
             largest = [255 * scale / self.scales[2] for scale in self.scales[:2]] if self.name == "add" else [256]
             error = ERROR * float(np.finfo(np.float32).eps) * (256 + sum(largest))
             low, high = (self.kernel(first, shift)(both[0][:, None], both[1]) for shift in (-error, error))
@@ -275,8 +275,8 @@ pairs_of = functools.lru_cache(512)(Pairs)
 
 
 def scales_of_pairs(name: str, given: tuple[float, float, float]) -> Iterator[tuple[np.float32, ...]]:
-    """Yield triples of scales, of both sources and of the result. With some of these scales a computation in float32
-    may give the exact results."""
+    """Yield triples of scales, of both sources and of the result, with which a computation in float32 may give the
+    exact results."""
     with np.errstate(all="ignore"):
         first, second, last = map(np.float64, given)
         if name == "add":
@@ -293,7 +293,7 @@ def scales_of_pairs(name: str, given: tuple[float, float, float]) -> Iterator[tu
 
 
 def perturbed(form: tuple[float, float, float], pair: tuple[int, int]) -> tuple[float, float, float]:
-    """Round three numbers to float32. Change the two numbers other than 1 by `pair` units in the last place."""
+    """Round three numbers to float32, and change the two that are not 1 by `pair` units in the last place."""
     units = iter(pair)
     a, b, y = (value if value == 1 else near(value, next(units)) for value in form)
     return a, b, y
@@ -311,9 +311,9 @@ near = functools.lru_cache(256)(move_by_units)
 
 
 def find_rounding_of_sums(ratio: tuple[float, int, float], y_zero: int, y_dtype: np.dtype[Any]) -> Rounding:
-    """Return the function that rounds int32 sums times scale / (count * y_scale). The function is sat(rne(f32(sum) *
-    factor) + zero) if a factor gives the right result for every sum. Otherwise the function searches among the steps.
-    Both scales are positive."""
+    """Return the function that rounds int32 sums times scale / (count * y_scale). If one factor gives the right result
+    for every sum, the function is sat(rne(f32(sum) * factor) + zero). If no factor is right for all sums, the function
+    searches among the steps. Both scales are positive."""
     scale, count, y_scale = ratio
     exact = Fraction(scale) / (count * Fraction(y_scale))
     limits = np.iinfo(np.int32)

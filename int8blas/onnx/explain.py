@@ -36,13 +36,13 @@ class Call(NamedTuple):
         for operators of onnx's reference implementation, and "other" for other operators. The last bits of
         onnxruntime's results depend on the CPU.
     seconds : float or None
-        The call's time. The time is 0 if the results depend on shapes alone and the plan remembers them, and None
-        without a run. In a subgraph the time is the sum over all runs of the subgraph. The time of an If, Loop or Scan
-        does not include the time of its subgraphs.
+        The call's time. The time is 0 if the results depend on shapes alone and the plan remembers them. Without a run,
+        the time is None. In a subgraph the time is the sum over all runs of the subgraph. The time of an If, Loop or
+        Scan does not include the time of its subgraphs.
     nodes : tuple of str
         The nodes of the file that the call computes.
     reason : str
-        The reason why the operator is not quantized, if it could be, else "".
+        The reason why an operator that could be quantized is not quantized, else "".
     """
 
     node: str
@@ -79,7 +79,7 @@ class ModelExplanation(tuple[Call, ...]):
 
 
 def explained(plan: Plan, arguments: Sequence[Any] | None) -> ModelExplanation:
-    """Explain a plan. With arguments, run it once and report the times."""
+    """Explain a plan. With arguments, run the plan once and report the times."""
     return ModelExplanation(calls_of(plan, None if arguments is None else plan.timed(arguments)))
 
 

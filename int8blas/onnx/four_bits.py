@@ -1,4 +1,4 @@
-"""4-bit weights that a DequantizeLinear reads. Products and lookups read the stored weights instead::
+"""Let products and lookups read 4-bit weights as they are stored, in place of a DequantizeLinear::
 
     MatMul or Gemm(a, DequantizeLinear(int4))       MatMulNBits
     Gather(DequantizeLinear(int4), indices)         GatherBlockQuantized

@@ -1,4 +1,4 @@
-"""Float operators that onnxruntime's optimizer writes in place of several nodes. :mod:`attention` has attention."""
+"""Float operators that onnxruntime's optimizer writes in place of several nodes, except attention."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def fused_matmul(
 
 
 def arranged(x: Array, transposed: int, batch: int) -> Array:
-    """Return the stack of matrices of an operand. With `batch`, the first dimension comes before the last one."""
+    """Return the stack of matrices of an operand. With `batch`, move the first dimension before the last dimension."""
     x = np.moveaxis(x, 0, -2) if batch and x.ndim > 2 else x
     return x.swapaxes(-1, -2) if transposed and x.ndim > 1 else x
 

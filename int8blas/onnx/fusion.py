@@ -1,7 +1,7 @@
 """Rewrite patterns of several nodes to one quantized operator, before the plan is made.
 
-:mod:`int8blas.onnx.products` rewrites products and the operators after them. Static quantization also writes
-DequantizeLinear, operator, QuantizeLinear::
+:mod:`int8blas.onnx.products` rewrites products and the operators after them. The rewrite also replaces
+DequantizeLinear, operator and QuantizeLinear of static quantization::
 
     Sigmoid, LeakyRelu            QLinearSigmoid, QLinearLeakyRelu, which are lookup tables
     GlobalAveragePool             QLinearGlobalAveragePool
@@ -10,10 +10,10 @@ DequantizeLinear, operator, QuantizeLinear::
     MaxPool                       MaxPool of int8, if the scale of the result is positive
 
 The rewrite drops a Relu before QuantizeLinear if the zero point is the lowest byte and the scale is positive, because
-saturation then has the same effect. If a QuantizeLinear follows operators that move elements, the rewrite moves it
-before these operators.
+saturation has the effect of the Relu. If a QuantizeLinear follows operators that move elements, the rewrite moves the
+QuantizeLinear before these operators.
 
-Exporters write some float functions as several nodes. The rewrite replaces these patterns::
+The rewrite also replaces float functions that exporters write as several nodes::
 
     x * (1 + Erf(x / sqrt(2))) / 2    com.microsoft.Gelu, in one pass of int8blas; FastGelu with Tanh
     MatMul(Softmax(MatMul(q, k)), v)  int8blas.Attention, with numbers and a mask: see :mod:`int8blas.onnx.attention`
@@ -58,7 +58,7 @@ EQUATION = re.compile(r"[A-Za-z ]+,[A-Za-z ]+->[A-Za-z ]+")
 # Reasons why a node cannot become a quantized operator.
 NO_QUANTIZER = "its result, for it alone, is not quantized by one constant scale and zero point"
 INPUTS = "not all of its inputs are dequantized with constant scales that the operator of bytes takes"
-# This attribute makes a quantized operator round in float32 after each step, as the nodes that it replaces do.
+# With float_steps, a quantized operator rounds in float32 after each step, like the nodes that it replaces.
 STEPS = {"float_steps": 1}
 # The operators that have the attribute float_steps. An operator QLinearX replaces the float operator X.
 FLOAT_STEPS = [
@@ -67,8 +67,8 @@ FLOAT_STEPS = [
     if domain == MICROSOFT and STEPS.keys() <= attributes_of(rows[0].function).keys()
 ]
 
-# A function of a node and the QuantizeLinear after it. The function returns the node or the ordered nodes that replace
-# both nodes, or None if there is no replacement.
+# A Rewrite takes a node and the QuantizeLinear after the node, and returns the node or the ordered nodes that replace
+# both, or None.
 Rewrite = Callable[[Pattern, Node, Node], Node | list[Node] | None]
 
 
@@ -88,7 +88,7 @@ def of_inputs(operator: str) -> Rewrite:
 
 
 def moved_bytes(pattern: Pattern, node: Node, last: Node) -> Node | None:
-    """Let an operator that moves elements move int8 elements, if its input and its result have equal quantizations. A
+    """Let an operator move int8 elements instead of floats, if its input and its result have equal quantizations. A
     MaxPool also needs a positive scale, because a negative scale would reverse the order of numbers."""
     x = pattern.dequantized(node.inputs[0])
     if x is None or len(node.outputs) != 1:
@@ -101,8 +101,8 @@ def moved_bytes(pattern: Pattern, node: Node, last: Node) -> Node | None:
 
 
 def quantized_before(pattern: Pattern, node: Node) -> list[Node] | None:
-    """Move a QuantizeLinear with one positive scale from after an operator that only moves elements, or after a
-    MaxPool, to before it. Such a scale keeps the order of numbers. A Relu between both nodes keeps this order too.
+    """Move a QuantizeLinear with one positive scale before an operator that only moves elements, or before a MaxPool. A
+    positive scale keeps the order of numbers. A Relu between the two nodes keeps the order too.
     """
     real = TABLE.traits_of(node).moves and pattern.dequantized(node.inputs[0]) is None
     last = pattern.end(node) if (real or node.kind == "MaxPool") and len(node.outputs) == 1 else None
@@ -121,7 +121,7 @@ STATIC: dict[str, Rewrite] = {
 }
 
 
-# GELUS: the operator, and the argument of Erf or Tanh as a polynomial of x. GELU: the result, x * (1 + function) / 2.
+# GELUS has the argument of Erf or Tanh as a polynomial of x. GELU is the polynomial x * (1 + function) / 2.
 GELUS: dict[str, tuple[str, Polynomial]] = {
     "Erf": ("Gelu", {(1,): math.sqrt(0.5)}),
     "Tanh": ("FastGelu", {(1,): math.sqrt(2 / math.pi), (3,): math.sqrt(2 / math.pi) * 0.044715}),
@@ -226,7 +226,7 @@ def rewritten_residual(pattern: Pattern, node: Node) -> Node | None:
     return Node("ResidualNormalization", DOMAIN, inputs, node.outputs[:1], attributes, node.name)
 
 
-# Functions of a node. They return the node or the ordered nodes that replace a pattern around it, or None.
+# Functions of a node, which return the node or the ordered nodes that replace a pattern around it, or None.
 Rewrites = Mapping[str, Callable[[Pattern, Node], Node | list[Node] | None]]
 # The rewrite of each formula, found by the kind of one of the formula's nodes, in two passes: formulas of the second
 # pass contain results of the first pass.
@@ -251,9 +251,8 @@ def fused_graph(
     graph: Graph, opsets: Mapping[str, int], pattern_of: Callable[[Graph], Pattern],
     around: frozenset[str] = frozenset(),
 ) -> Graph:  # fmt: skip
-    """Rewrite a graph and each of its subgraphs. First rewrite constants, and formulas to single operators, because
-    other patterns contain these operators. Then rewrite those patterns, moves of int8 elements, chains of element-wise
-    operators, and views."""
+    """Rewrite a graph and each of its subgraphs. The order is: constants, formulas to single operators, patterns that
+    contain these operators, moves of int8 elements, chains of element-wise operators, and views."""
     graph = replace(graph, nodes=[with_fused_subgraphs(node, opsets, pattern_of) for node in graph.nodes])
     pattern = pattern_of(folded_graph(graph, opsets, around))
     for rewrites in (FIRST, FORMULAS):
@@ -297,7 +296,7 @@ def rewritten_pattern(pattern: Pattern, rewrite: Callable[[Pattern, Node], Node 
 
 
 def formula(rewrites: Rewrites, pattern: Pattern, node: Node) -> Node | list[Node] | None:
-    """Return what replaces a formula around a node. Return None to keep the node."""
+    """Return the node or nodes that replace a formula around a node, or None to keep the node."""
     return rewrites[node.kind](pattern, node) if node.kind in rewrites else None
 
 

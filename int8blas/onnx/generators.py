@@ -18,7 +18,7 @@ def constant(
     value_int: int | None = None, value_ints: Sequence[int] | None = None, value_string: str | None = None,
     value_strings: Sequence[str] | None = None,
 ) -> Array:  # fmt: skip
-    """Return the value, after checking that only one value is given."""
+    """Return the given value, after checking that exactly one value is given."""
     given = [
         np.asarray(number, dtype)
         for number, dtype in (

@@ -1,4 +1,4 @@
-"""A network as plain data, after its ONNX file has been read. Nothing here needs the package onnx."""
+"""A network as plain data, after its ONNX file has been read. This module does not need the package onnx."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Value:
     dtype : numpy.dtype or None
         The dtype of the elements: object for strings, None for sequences and unknown types.
     shape : tuple of int, str or None
-        The sizes. A size that may change from call to call is the name of the size, or None if it has no name. If the
-        number of dimensions is unknown, None takes the place of the tuple.
+        The sizes. A size that may change from call to call is the name of the size, or None if it has no name. `shape`
+        is None if the number of dimensions is unknown.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Node:
     """An operator, the names of its inputs and outputs ("" for absent ones), and its attributes.
 
     If a node replaces nodes of the file, `parts` has their names, and `origin` is the name of the node that identified
-    the pattern, such as a product. If a node stays in float, though its operator could be quantized, `reason` says why.
+    the pattern, such as a product. If a node whose operator could be quantized stays float, `reason` says why.
     """
 
     operator: str
@@ -66,7 +66,7 @@ class Node:
 
     @property
     def label(self) -> str:
-        """The node's name, or the name of its first output."""
+        """The name of the node, or of its first output if the node has no name."""
         return self.name or next((output for output in self.outputs if output), "")
 
     def __str__(self) -> str:
@@ -127,7 +127,7 @@ class Network:
     floats : str, optional
         The package that computes the float parts: "own" or "onnxruntime".
     threads : int, optional
-        The maximum number of threads of a run; None for the default of all calls.
+        The maximum number of threads of a run. With None, a run has the default of all calls.
     """
 
     graph: Graph
@@ -138,14 +138,14 @@ class Network:
     threads: int | None = None
 
     def overridden(self, values: Sequence[Value]) -> Network:
-        """Return the network with these constants as inputs, after its other inputs."""
+        """Return the network with some constants as inputs, after its other inputs."""
         names = {value.name for value in values}
         constants = {name: array for name, array in self.graph.constants.items() if name not in names}
         return replace(self, graph=replace(self.graph, inputs=(*self.graph.inputs, *values), constants=constants))
 
 
 def ordered(graph: Graph, around: frozenset[str] = frozenset()) -> list[Node]:
-    """Sort the nodes so that each node follows its inputs. If the file's order has this property, keep it.
+    """Sort the nodes so that each node follows the producers of its inputs. Keep the order of the file if it is sorted.
 
     Parameters
     ----------

@@ -6,7 +6,7 @@ ONNX first rounds half to even, then adds the zero point, then saturates::
     y = sat(rne(f32(sum) * ((a_scale * b_scale) / y_scale)) + zero_point)
 
 QuantizeLinear uses the first formula, and products use the second formula. ONNX leaves the order of operations with
-scales open. int8blas uses this order, in float32, on every CPU.
+scales open. int8blas uses the order of these formulas, in float32, on every CPU.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ def quantize_linear(
 
 
 def type_of_division(scale: Array, precision: int) -> np.dtype[Any]:
-    """Return the type in which QuantizeLinear divides: `precision` if it is given, otherwise the type of the scale. If
-    the scale is an integer, return float64."""
+    """Return the type in which QuantizeLinear divides: `precision` if it is given, otherwise the type of the scale. For
+    an integer scale, return float64."""
     kind = dtype_of(precision) if precision else scale.dtype if scale.dtype.kind not in "iu" else np.dtype(np.float64)
     if kind.kind not in "fV":
         raise ValueError(f"precision must be a type of floats, got {kind.name}")
@@ -93,7 +93,7 @@ def prepared_quantize(
 
 def quantizer(site: Site, place: int, general: Call, axis: int = 1) -> Call:
     """Return a function that quantizes. Input number `place` is the scale, and the next input is the zero point. If
-    both are constant, check them once, at load."""
+    scale and zero point are constant, check them once, at load."""
     numbers = constant_parameters(site, place, axis)
     if numbers is None:
         return general
@@ -149,9 +149,9 @@ def positive_finite(scale: Array) -> bool:
 
 
 def same_quantization(scale: Array, zero: Array, other_scale: Array, other_zero: Array) -> bool:
-    """Return whether two quantizations have equal scales, zero points and types, one value each, so that
-    dequantization by one and quantization by the other gives each byte back. The scale must not be 0, NaN or so large
-    that numbers overflow."""
+    """Return whether two quantizations have equal scales, zero points and types, one value each. Dequantization by the
+    first and quantization by the second then give each byte back, unless the scale is 0, NaN or so large that numbers
+    overflow."""
     pairs = (scale, other_scale), (zero, other_zero)
     equal = all(a.size == b.size == 1 and a.dtype == b.dtype and a.item() == b.item() for a, b in pairs)
     return equal and bool(0 < abs(scale.item()) <= LARGEST_SCALE)
@@ -185,7 +185,7 @@ def dequantize_linear(
     dtype = dtype_of(output_dtype) if output_dtype else x_scale.dtype
     if not plain or not positive_finite(x_scale) or x_scale.ndim > 1:
         difference = x.astype(np.int64) - broadcastable(zero_point, x, axis, block_size)
-        # 16-bit floats cannot hold all differences: multiply in float32 and round the product.
+        # 16-bit floats cannot hold all differences (byte - zero point), so multiply in float32 and round the product.
         factor = broadcastable(x_scale.astype(np.float32) if is_short(x_scale) else x_scale, x, axis, block_size)
         return np.asarray(difference.astype(factor.dtype) * factor).astype(dtype)
     over = along(x_scale, x.ndim, axis, "x_scale")
@@ -223,8 +223,8 @@ class Numbers(NamedTuple):
 def rounding_product(
     site: Site, numbers: Sequence[Array | None], bias: Array | None, transposed: bool = False, alpha: float = 1.0
 ) -> Call | None:
-    """Return the layer of a quantized product with a matrix. With `transposed` the matrix is transposed. Return None if
-    some of its :class:`Numbers` are not constant, or no layer takes them."""
+    """Return the layer of a quantized product with a matrix. `transposed` says whether the matrix is transposed. Return
+    None if some of its :class:`Numbers` are not constant, or no layer takes them."""
     known = [value for value in numbers if value is not None]
     if len(known) < len(Numbers._fields):
         return None
@@ -365,12 +365,12 @@ class ConvolutionSums:
         kernel_shape: Sizes | None = None, pads: Sizes | None = None, strides: Sizes | None = None,
     ) -> None:  # fmt: skip
         self.auto_pad, self.group, self.pads = auto_pad, group, pads
-        # Layers check tuples faster than lists.
+        # Pass tuples, because layers check tuples faster than lists.
         self.strides, self.dilations = tuple(strides or ()), tuple(dilations or ())
         self.packed, names = site.packed, site.node.inputs
         weights, zero_point, *bias = (site.constants.get(i) for i in fixed)
         given = [i for i in fixed if i < len(names) and names[i]]
-        # The source's type is unknown at load, so a layer for each type is created at its first use.
+        # The type of the source is unknown at load, so the layer for a type is created at its first use.
         self.constants = (weights, zero_point, bias[0] if bias else None) if set(given) <= {*site.constants} else None
         self.layers: dict[np.dtype[Any], Convolution] = {}
         self.checked: Any = None
@@ -401,13 +401,15 @@ class ConvolutionSums:
 
         if self.constants is None:
             return make(w)
-        # The key has all values that the packed weights depend on. With groups, a large bias excludes some kernels.
+        # The key has all values that the packed weights depend on: with groups also the bias, as a large bias excludes
+        # some kernels.
         zeros = zero_point.tobytes() if "weights" in zero and zero_point is not None else b""
         biases = bias.tobytes() if bias is not None and self.group > 1 else b""
         return self.packed.layer(make, w, self.strides, self.dilations, self.group, zeros, biases)
 
     def check(self, x: Array, w: Array) -> None:
-        """Check that windows fit this image. Remember the last shape, because most images repeat it."""
+        """Check that windows fit this image. Remember its shape, because most images have the shape of the last
+        image."""
         shapes = x.shape, w.shape
         if shapes == self.checked:
             return
@@ -457,7 +459,7 @@ def qlinear_conv(site: Site, **geometry: Any) -> Call:
 
 
 def source_given(ops: Any) -> Attributes:
-    """Return an epilogue with these post-ops. Each call passes the source's scale and zero point."""
+    """Return an epilogue with the given post-ops. Each call passes the source's scale and zero point."""
     return Attributes(scales={"src": 0}, zero_points={"src": 0}, post_ops=[*ops])
 
 
@@ -529,8 +531,8 @@ def rounding_convolution(sums: ConvolutionSums, site: Site) -> Call | None:
     usual = layer_of(expected) if expected in BYTES else None
 
     def call(x: Array, *constants: Any) -> Array:
-        # Move channels last as `channels_last` does, but inline: in a small convolution the function calls would take
-        # as long as the arithmetic.
+        # Move channels last without a call of `channels_last`: in a small convolution, calls take as long as the
+        # arithmetic.
         layer = usual if usual is not None and x.dtype is expected else layer_of(x.dtype)
         to, back = TURNS[x.ndim]
         y: Array = layer(np.ascontiguousarray(x.transpose(to)))
@@ -541,7 +543,7 @@ def rounding_convolution(sums: ConvolutionSums, site: Site) -> Call | None:
 
 QUANTIZING = Traits(elementwise=True, sized_by=())
 DEQUANTIZING = Traits(elementwise=True, zero_points={0: 2}, typed_by=1, sized_by=())
-# Products that are multiplied by a scale: the result has the scale's type.
+# The traits of products that are multiplied by a scale: the result has the type of the scale.
 SCALED = Traits(typed_by=2, sized_by=())
 OPERATORS = [
     Operator("QuantizeLinear", prepared_quantize, 10, prepared=True, traits=QUANTIZING),

@@ -1,9 +1,9 @@
 """Compute the float parts of a network in onnxruntime, for ``load(..., floats="onnxruntime")``.
 
 An island is a set of nodes of the file. No path leaves an island and comes back, so one call of an onnxruntime session
-can compute it. Nodes that take or return 8-bit integers, or multiply in int8, belong to no island. An island has a
-heavy operator or at least FEWEST operators, because the call of a session takes as long as several small operators. A
-network without products of 8-bit integers is one island.
+can compute the island. Nodes that take or return 8-bit integers, or multiply in int8, belong to no island. An island
+has a heavy operator or at least FEWEST operators, because the call of a session takes as long as several small
+operators. A network without products of 8-bit integers is one island.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def walked(node: Node) -> list[Node]:
 
 
 def of_constants(graph: Graph, opsets: Mapping[str, int]) -> set[str]:
-    """Return the tensors that depend on constants alone. If an island needs such a tensor, the island computes it."""
+    """Return the tensors that depend on constants alone. An island computes the tensors of constants that it needs."""
     known = {*graph.constants, ""}
     for node in graph.nodes:
         operator = TABLE.find(node, opsets)
@@ -67,9 +67,9 @@ def grouped(graph: Graph, own: set[str], free: set[str]) -> list[list[Node]]:
     """Return the connected sets of nodes whose labels are not in `own`. No path leaves a set and enters it again. Nodes
     that make tensors of `free` belong to no set.
 
-    There are two kinds of nodes: nodes with a label in `own`, and nodes with another label. The level of a node is the
-    largest number of changes between the kinds along a path that leads to the node. A path that leaves the nodes of one
-    level and kind never returns to these nodes.
+    Nodes are of two kinds: with a label in `own`, and with another label. The level of a node is the largest number of
+    changes of kind along a path that leads to the node. A path that leaves the nodes of one level and kind never
+    returns to these nodes.
     """
     bound = [node for node in graph.nodes if free.isdisjoint(node.outputs)]
     producers = {name: node for node in bound for name in node.outputs if name}
@@ -99,7 +99,7 @@ def is_worth_it(group: Sequence[Node], opsets: Mapping[str, int]) -> bool:
 
 
 def island_node(graph: Graph, group: Sequence[Node], types: Pattern, opsets: Mapping[str, int], free: set[str]) -> Node:
-    """Return the node that replaces an island. The group includes the nodes that compute tensors of `free` for it."""
+    """Return the node that replaces an island, and the nodes that compute tensors of `free` for the island."""
     inside = {id(node) for node in group}
     wanted = set().union(*(node.reads for node in group))
     for node in reversed(graph.nodes):

@@ -1,4 +1,4 @@
-"""Operators of ai.onnx.ml: trees, linear models and others. :mod:`reference` has more of them.
+"""Operators of ai.onnx.ml: trees, linear models and others. :mod:`reference` has more operators of ai.onnx.ml.
 
 All rows go down all trees at the same time, level by level. Sums add the trees in their order.
 """
@@ -17,13 +17,13 @@ from int8blas.onnx.linear import matmul
 from int8blas.onnx.normalization import softmax
 from int8blas.onnx.table import LEARNING, Call, Operator, Site
 
-# The comparison of each mode of a node, and the names of aggregates. Their positions are the numbers in TreeEnsemble.
+# The comparisons by a node's mode, and the functions by aggregate. TreeEnsemble stores positions in these mappings.
 MODES: dict[str, np.ufunc] = {
     "BRANCH_LEQ": np.less_equal, "BRANCH_LT": np.less, "BRANCH_GTE": np.greater_equal, "BRANCH_GT": np.greater,
     "BRANCH_EQ": np.equal, "BRANCH_NEQ": np.not_equal,
 }  # fmt: skip
 AGGREGATES: dict[str, np.ufunc] = {"AVERAGE": np.add, "SUM": np.add, "MIN": np.minimum, "MAX": np.maximum}
-# The value of a target that a leaf does not have.
+# The value of a target for which no leaf has a weight.
 ABSENT = {"MIN": np.inf, "MAX": -np.inf}
 
 
@@ -36,7 +36,7 @@ def softmax_zero(scores: Array) -> Array:
 
 
 def probit(scores: Array) -> Array:
-    """Return the inverse of the normal distribution, by Winitzki's formula with onnxruntime's numbers."""
+    """Return the inverse of the normal distribution function, by Winitzki's formula with onnxruntime's numbers."""
     x = 2 * scores - 1
     log = np.log((1 - x) * (1 + x))
     half = 2 / (3.14159 * 0.147) + 0.5 * log
@@ -49,7 +49,7 @@ TRANSFORMS: dict[str, Callable[[Array], Array]] = {
 
 
 def given(attributes: Mapping[str, Any], name: str) -> Array:
-    """Return an attribute of float32 numbers, or the tensor that may replace it."""
+    """Return an attribute of float32 numbers, or the tensor attribute that may replace it."""
     tensor = attributes.get(f"{name}_as_tensor")
     return np.asarray(attributes.get(name, ()), np.float32) if tensor is None else tensor
 
@@ -57,8 +57,8 @@ def given(attributes: Mapping[str, Any], name: str) -> Array:
 def descent(
     roots: Sequence[int], features: Array, splits: Array, modes: Array, children: Array, missing: Array
 ) -> Callable[[Array], Array]:
-    """Return the function that finds the leaf of each row in each tree. `children` has two nodes for each node, first
-    the node for a false comparison. A leaf is its own child, and has the mode -1."""
+    """Return the function that finds the leaf of each row in each tree. `children` has two children for each node,
+    first the child for a false comparison. A leaf is its own child, and has the mode -1."""
     used, compare = sorted({*modes.tolist()} - {-1}), [*MODES.values()]
     if used and used[-1] >= len(MODES):
         raise NotImplementedError("nodes_modes of a tree must be comparisons, got BRANCH_MEMBER")
@@ -153,7 +153,7 @@ def labelled(a: Mapping[str, Any], ints: str) -> Array:
 
 
 def of_one_score(y: Array, post_transform: str, positive: bool) -> Array:
-    """Return the scores of both classes from the score of the second one, as onnxruntime does."""
+    """Return the scores of both classes from the score of the second class, as onnxruntime does."""
     if post_transform == "LOGISTIC":
         return sigmoid(np.concatenate([-y, y], 1))
     return np.concatenate([1 - y if positive else -y, y], 1)
@@ -161,7 +161,7 @@ def of_one_score(y: Array, post_transform: str, positive: bool) -> Array:
 
 def classifier(_: Site, *, post_transform: str = "NONE", **a: Any) -> Call:
     """Return labels and scores. If all weights are of one of two classes, the second class wins with a score above 0.5,
-    or above 0 if weights may be negative. A class that no leaf of a row has gets the score 0."""
+    or above 0 if weights may be negative. A class for which no leaf of a row has a weight gets the score 0."""
     labels, weights, ids = labelled(a, "classlabels_int64s"), given(a, "class_weights"), a["class_ids"]
     one, positive = labels.size == 2 and len({*ids}) == 1, bool((weights >= 0).all())
     alone, base = one and ids[0] == 0, given(a, "base_values").size
@@ -205,7 +205,7 @@ def scaler(x: Array, *, offset: Sequence[float], scale: Sequence[float]) -> Arra
 
 
 def normalizer(x: Array, *, norm: Literal["MAX", "L1", "L2"] = "MAX") -> Array:
-    """Divide rows by their largest element, the sum of magnitudes, or the length. A row whose divisor is 0 stays."""
+    """Divide rows by their largest element, the sum of magnitudes, or the length. A row with divisor 0 is unchanged."""
     x = x.astype(np.float32)
     size = x.max(-1, keepdims=True) if norm == "MAX" else np.linalg.norm(x, int(norm[1]), -1, keepdims=True)
     return np.asarray(x / np.where(size == 0, 1, size), np.float32)

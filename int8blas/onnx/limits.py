@@ -1,4 +1,4 @@
-"""Limit tensors whose size is a number in a file or a feed, because a few bytes there can ask for terabytes."""
+"""Limit tensors whose size is a number in a file or a feed, because a number can ask for terabytes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 
 class TooLargeError(ValueError):
-    """A tensor would exceed the limit."""
+    """The error of a tensor that would exceed the limit."""
 
 
 def memory() -> int:
@@ -30,7 +30,7 @@ LIMIT: ContextVar[int] = ContextVar("LIMIT", default=MEMORY)
 
 @contextlib.contextmanager
 def limited(count: int) -> Iterator[None]:
-    """Allow tensors of up to this many bytes inside the context."""
+    """Allow tensors of up to `count` bytes inside the context."""
     token = LIMIT.set(count)
     try:
         yield

@@ -1,6 +1,6 @@
-"""Float products. For float32 they use int8blas's product, because the threads of NumPy's BLAS keep their CPUs busy for
-a while after each product, and int8blas's threads need these CPUs. 16-bit floats are multiplied in float32, and each
-result is rounded once. Other types use NumPy."""
+"""Float products. Products of float32 use int8blas, because the threads of NumPy's BLAS keep their CPUs busy for a
+while after each product, and int8blas's threads need these CPUs. Products of 16-bit floats are computed in float32, and
+each result is rounded once. Other types use NumPy."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def einsum(*arrays: Array, equation: str) -> Array:
 
 def stored_matmul(site: Site, *, block: int = 0, dynamic: int = 0, ops: Any = ()) -> Call:
     """Multiply by an int8 matrix with a scale for each column, or for each `block` of k and each column. The product is
-    in float32. With `dynamic` it is in int8, with a scale for each row of the other operand. Then add the bias, if it
-    is given, and apply post-ops.
+    in float32. With `dynamic` the product is in int8, with a scale for each row of the other operand. Add the bias, if
+    it is given, and apply post-ops.
     """
     packed = site.packed.matrix(site.constants[1])
     scale, bias = site.constants[2], site.constants.get(3)

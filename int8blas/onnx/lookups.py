@@ -1,7 +1,7 @@
 """Lookup tables. If all operators between two 8-bit tensors are element-wise and have constant operands, each element
-of the later tensor depends on one element of the earlier tensor. At load the nodes themselves compute a table with the
-results of all 256 values, so a table gives the bits of the nodes. A run looks up the results. For example, the seven
-nodes of a HardSwish become one pass over bytes.
+of the later tensor depends on one element of the earlier tensor. At load the nodes compute a table with the results of
+all 256 bytes, so a table gives the bits of the nodes. A run looks up the results. For example, the seven nodes of a
+HardSwish become one pass over bytes.
 """
 
 from __future__ import annotations
@@ -33,8 +33,7 @@ class Function(NamedTuple):
     values : ndarray
         The result for each byte of the source, indexed by its bits as a number from 0 to 255.
     ndim : int
-        The minimum number of dimensions of the tensor. The number is the largest number of dimensions of a constant
-        operand.
+        The minimum number of dimensions of the tensor: the largest number of dimensions of a constant operand.
     parts : tuple of str
         The nodes that compute the tensor.
     """
@@ -66,7 +65,7 @@ class Tables:
         return Function(name, zero.dtype, bytes_of(zero.dtype), 0)
 
     def follow(self, node: Node, call: Call, constants: Mapping[str, Any]) -> tuple[Call, tuple[str], Node] | None:
-        """Note a node, after all nodes that it needs. If the node ends a function from an int8 tensor to int8, return
+        """Record a node, after all nodes that it needs. If the node ends a function from an int8 tensor to int8, return
         the call that replaces the function."""
         if not TABLE.traits_of(node).elementwise or len(node.outputs) != 1:
             return None

@@ -1,8 +1,8 @@
 """onnxruntime's 8-bit integer operators, domain com.microsoft.
 
 QLinearAdd, QLinearMul, QLinearConcat, QLinearLeakyRelu, QLinearSigmoid and means are correctly rounded (see
-:mod:`exact`). If int8blas replaces ONNX's DequantizeLinear, operator and QuantizeLinear by such an operator, it sets
-the attribute `float_steps`, which no file has. An operator with this attribute, and all other operators of this module,
+:mod:`exact`). An operator that int8blas puts in place of ONNX's DequantizeLinear, operator and QuantizeLinear has the
+attribute `float_steps`, which no file has. Operators with `float_steps`, and all operators that are not in this list,
 round in float32 after each step::
 
     real = scale * f32(q - zero_point)                 y = sat(rne(real / y_scale) + y_zero_point)
@@ -68,7 +68,7 @@ from int8blas.onnx.table import (
 from int8blas.onnx.types import BYTES, AutoPad, single
 from int8blas.onnx.windows import TURNS, averaging, max_pool, pooled, windows
 
-# ONNX's directions, and the layer's names for them.
+# The layer's names of ONNX's directions.
 LAYER_DIRECTIONS: dict[str, Any] = {
     "forward": "left2right",
     "reverse": "right2left",
@@ -78,9 +78,9 @@ LAYER_DIRECTIONS: dict[str, Any] = {
 LARGEST_COUNT = 1 << 22
 # The axes of pixels, for each number of dimensions of an image.
 AXES = [tuple(range(2, ndim)) for ndim in range(65)]
-# The largest constant whose distinct bytes are found.
+# The maximum number of elements of a constant whose distinct bytes are found.
 MOST_VALUES = 1 << 12
-# Factors for sums over pixels. Most images that are averaged have at most this number of pixels.
+# The ones that sums over pixels multiply by. Most averaged images have at most this number of pixels.
 ONES = np.ones((1, 1 << 12), np.uint8)
 Sizes = Sequence[int] | None
 
@@ -135,8 +135,8 @@ def binary(name: str, function: Callable[[Array, Array], Array], site: Site, *, 
 def of_pair(
     name: str, a: Any, b: Any, numbers: Sequence[Array | None], known: tuple[bytes, ...] = (b"", b"")
 ) -> exact.Pairs:
-    """Return the operator on two tensors of these dtypes. `numbers` alternates scales and zero points of both tensors
-    and the result. `known` has the distinct bytes of constant tensors."""
+    """Return the operator on two tensors of the given dtypes. `numbers` alternates scales and zero points of both
+    tensors and the result. `known` has the distinct bytes of constant tensors."""
     values = tuple(map(exact.number, numbers))
     end = a if numbers[5] is None else numbers[5].dtype
     return exact.pairs_of(name, (a, b, end), values[::2], values[1::2], known)
@@ -153,7 +153,7 @@ def fused_binary(name: Any, fixed: Numbers) -> Call:
 
 def by_table(site: Site, in_steps: Callable[[Array], Array], table_of: Callable[..., Array] | None) -> Call:
     """Return an operator on one tensor. The operator computes its 256 values once and then looks them up. `table_of`
-    computes these values exactly."""
+    computes the 256 values exactly."""
 
     def values(dtype: Any, scale: Array, zero: Array | None, y_scale: Array, y_zero: Array | None) -> Array:
         end = zero_of(y_zero, dtype)
@@ -199,8 +199,8 @@ def softmax(site: Site, *, axis: int = -1, opset: int) -> Call:
 def conversion(
     dtype: np.dtype[Any], scale: Array, zero: Array | None, y_scale: Array, end: Array, *, float_steps: int = 0
 ) -> Array | None:
-    """Return the table that converts the 256 bytes of a type to another quantization. Return None if both
-    quantizations are equal."""
+    """Return the table that converts the 256 bytes of a type to another quantization, or None if the quantizations are
+    equal."""
     if same_quantization(scale, zero_of(zero, dtype), y_scale, end):
         return None
     if float_steps or not exact.takes(scale, zero, y_scale, end):
@@ -276,7 +276,7 @@ def average(
 
 def sum_of_bytes(x: Array, axes: tuple[int, ...], keep: bool, zero: int, dtype: Any) -> Array:
     """Sum the differences of bytes and a zero point. `matmul` computes sums over the last dimensions in memory as
-    products with ones. Sums over pixels are such products too, if channels are last in memory."""
+    products with ones. Sums over pixels are products with ones too, if channels are last in memory."""
     count = math.prod([x.shape[axis] for axis in axes])
     last = x.flags.c_contiguous and axes == tuple(range(x.ndim - len(axes), x.ndim))
     if x.size and (last or (x.ndim in TURNS and axes == AXES[x.ndim] and x.strides[1] == 1)):
@@ -459,8 +459,8 @@ def packed_lstm(site: Site, direction: str, size: int, outputs: int) -> Call:
     n, order = w.shape[0], (0, 2, 3, 1)
 
     def by_gate(values: Array) -> Array:
-        """Reshape values to (directions, gates, units). There is one value for each direction, or for each of its
-        columns."""
+        """Reshape values to (directions, gates, units). `values` has one value for each direction, or one for each
+        column of each direction."""
         return values.reshape(n, 4, size)[:, order] if values.size > n else values.reshape(n, 1, 1)
 
     b = site.constants.get(3)
@@ -553,7 +553,7 @@ def embed_layer_norm(
 
 
 def where(site: Site) -> Call:
-    """Choose elements of two tensors, which tables convert to the result's quantization."""
+    """Choose elements of two tensors, after tables have converted both tensors to the result's quantization."""
 
     def converting(x: Array, scale: Array, zero: Array | None, y_scale: Array, end: Array) -> Call:
         table = conversion(x.dtype, scale, zero, y_scale, end)

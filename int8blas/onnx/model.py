@@ -40,7 +40,7 @@ TYPES = {
 UNLIMITED = contextlib.nullcontext()
 # The relative error of a product of two numbers in float16.
 FLOAT16_TOLERANCE = 2.0**-10
-# The number of plans with replaced constants that a model keeps. Each plan has its own packed weights.
+# The maximum number of plans with replaced constants that a model keeps. Each plan has its own packed weights.
 MOST_PLANS = 4
 
 
@@ -68,7 +68,7 @@ class Model:
 
     Notes
     -----
-    Running a model does not change it, so any number of threads can call :meth:`run` at the same time.
+    A run does not change the model, so any number of threads can call :meth:`run` at the same time.
     """
 
     def __init__(self, network: Network) -> None:
@@ -125,7 +125,7 @@ class Model:
         Parameters
         ----------
         output_names : sequence of str or None
-            The outputs to return, in this order; None for all outputs in the order of the file.
+            The outputs to return, in this order. With None, return all outputs in the order of the file.
         feeds : mapping of str to array_like
             A value for each input, of its dtype and shape. A size that is a name or None may have any value. A feed may
             also replace constants of :meth:`get_overridable_initializers`.
@@ -133,17 +133,17 @@ class Model:
         Returns
         -------
         list of ndarray
-            The outputs. Each is writable and has its own memory.
+            The outputs. Each output is writable and has its own memory.
 
         Raises
         ------
         TypeError, ValueError
-            If a feed is missing or violates its declaration (nothing is computed then), or if a node rejects its
-            inputs. A note of the error then names the node.
+            If a feed is missing or violates its declaration, before anything is computed; or if a node rejects its
+            inputs, with a note that names the node.
 
         Notes
         -----
-        The first run that replaces some constants creates another plan, which takes these constants as inputs. This
+        The first run that replaces some constants creates another plan, which takes these constants as inputs. The new
         plan uses no tensor that was computed or packed from the old values of the constants. The model keeps the plan
         for later runs that replace the same constants.
         """
@@ -163,12 +163,13 @@ class Model:
             An array for each wanted output, with the output's dtype and shape and with any strides.
         feeds : mapping of str to array_like
             Feeds as for :meth:`run`. A feed may be an array of `outputs`. If a GroupQueryAttention reads its past keys
-            or values from such an array, and returns all keys or values there, it adds only the new keys or values.
+            or values from an array of `outputs`, and returns all of them in this array, it adds only the new keys or
+            values.
 
         Raises
         ------
         TypeError, ValueError
-            As for :meth:`run`, or if an array does not fit its output. In case of an error nothing is written, except
+            As for :meth:`run`, or if an array does not fit its output. After an error, `outputs` are unchanged, except
             new keys and values in arrays that are also feeds.
 
         Examples
@@ -210,8 +211,8 @@ class Model:
         """Run the model on feeds, so that later runs on inputs of the same types and shapes take the usual time.
 
         The first run creates layers for the types of its tensors, and sessions of onnxruntime if `floats` requires
-        sessions. The first run with new shapes computes all values that depend on shapes alone. A model remembers these
-        values for the last 8 combinations of shapes.
+        sessions. The first run with new shapes computes all values that depend on shapes alone. A model remembers
+        values that depend on shapes for the last 8 combinations of shapes.
 
         Parameters
         ----------
@@ -223,7 +224,7 @@ class Model:
                 self.run(None, each)
 
     def explain(self, feeds: Mapping[str, Any] | None = None) -> ModelExplanation:
-        """Explain the plan: list its calls, and with feeds their times.
+        """Explain the plan: list its calls, and with feeds the times of the calls.
 
         Parameters
         ----------
@@ -234,8 +235,8 @@ class Model:
         -------
         ModelExplanation
             A tuple of calls; calls of a subgraph follow their If, Loop or Scan. Each call has `node`, `operator`,
-            `arithmetic`, `seconds`, and the `nodes` of the file that it computes. If its operator could be quantized,
-            but is not, the call also has the `reason`. As a string, the explanation is a table with a line for each
+            `arithmetic`, `seconds`, and the `nodes` of the file that it computes. A call whose operator could be
+            quantized but is not also has the `reason`. As a string, the explanation is a table with a line for each
             operator, its number of calls, its arithmetic and its share of the time, and then a line for each reason.
 
         Examples
@@ -255,7 +256,7 @@ class Model:
             return explained(plan, arguments)
 
     def saturations(self, feeds: Mapping[str, Any]) -> Saturations:
-        """Find where kernels that add two products in 16 bits would saturate.
+        """Find the nodes in which kernels that add two products in 16 bits would saturate.
 
         onnxruntime uses such kernels on CPUs without VNNI. int8blas's kernels are exact on all CPUs.
 
@@ -350,8 +351,8 @@ def planned(network: Network) -> Plan:
 
 @contextlib.contextmanager
 def uncollected() -> Iterator[None]:
-    """Disable the garbage collector in the context. For each 1e4 new nodes and tuples, it would search all objects of
-    the process."""
+    """Disable the garbage collector in the context. The collector would search all objects of the process for each 1e4
+    new nodes and tuples."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -362,7 +363,7 @@ def uncollected() -> Iterator[None]:
 
 
 def checked_names(given: Iterable[str], names: Collection[str]) -> list[str]:
-    """Return names of outputs in a list: an iterator can be read only once."""
+    """Return names of outputs as a list, because an iterator can be read only once."""
     if not hasattr(given, "__iter__"):
         raise TypeError(f"output_names must be a sequence of names, got {type(given).__name__}")
     wanted = list(given)
@@ -460,32 +461,31 @@ def load(
     Parameters
     ----------
     source : path-like, bytes or onnx.ModelProto
-        The file, its bytes or its protobuf. A file with external tensors needs a path. The tensors must lie in the
-        folder of the path or below.
+        The file, its bytes or its protobuf. A model with external tensors needs a path. The files of these tensors must
+        lie in the folder of the path or below.
     dynamic : bool, optional
-        Compute products of float32 with stored 8-bit weights in int8. Such a product is a MatMul or Gemm after a
-        DequantizeLinear, or after Cast and Mul. The other factor is quantized with a scale for each row, as in
-        :meth:`int8blas.InnerProduct.dynamic`, which changes the results. By default such products use float32, as the
-        file says.
+        Compute products of float32 with stored 8-bit weights in int8. A product with stored weights is a MatMul or Gemm
+        after a DequantizeLinear, or after Cast and Mul. The float32 factor is quantized with a scale for each row, as
+        in :meth:`int8blas.InnerProduct.dynamic`, which changes the results. By default such products use float32, as
+        the file says.
     floats : {"own", "onnxruntime"}, optional
         The package that computes the float parts of the file (see docs/howto/onnx.md).
     quantize : {"weights", "dynamic"}, mapping, or iterable of mapping, optional
         Quantize the products of a float32 file: Conv, ConvTranspose, MatMul and Gemm with constant weights. "weights"
-        stores the weights of MatMul and Gemm in int8, and multiplies in float32. "dynamic" multiplies in int8. In each
-        run it quantizes the other factor: each row (MatMul, Gemm) or each image by its own range. If feeds as for
-        :meth:`Model.run` are given, they calibrate a static quantization, and tensors between the products are int8
+        stores the weights of MatMul and Gemm in int8, and multiplies in float32. "dynamic" multiplies in int8. Each run
+        quantizes the factor that is not constant: each row (MatMul, Gemm) or each image by its own range. If feeds as
+        for :meth:`Model.run` are given, they calibrate a static quantization, and tensors between the products are int8
         too.
     keep : sequence of str, optional
         The names of nodes whose products `quantize` leaves in float32, such as the first and the last one.
     num_threads : int, optional
         The maximum number of threads of a run of this model, as :func:`int8blas.num_threads` sets it for calls. Saved
-        models and pickles keep it.
+        models and pickles keep the number.
 
     Returns
     -------
     Model
-        The model. It has packed the weights of its integer products and computed all tensors that depend only on
-        constants.
+        The model, with packed weights of its integer products, and with all tensors that depend only on constants.
 
     Raises
     ------
@@ -493,7 +493,7 @@ def load(
         If the package onnx, which reads the file, is not installed (``pip install 'int8blas[onnx]'``), or if `floats`
         names onnxruntime, which is not installed.
     NotImplementedError
-        If int8blas lacks operators of the file. The error names all of them, with their nodes.
+        If int8blas lacks operators of the file. The error names all missing operators, with their nodes.
     TypeError, ValueError
         If the file is damaged or its graph is wrong. The error or its note names the node or tensor.
 

@@ -50,8 +50,7 @@ def hardmax(x: Array, *, axis: int = -1) -> Array:
 
 
 def before_13(function: Callable[..., Array]) -> Callable[..., Array]:
-    """Return an operator with the meaning of versions before 13, in which all dimensions from `axis` on count as one
-    dimension."""
+    """Return an operator of versions before 13, in which all dimensions from `axis` on count as one dimension."""
 
     def operator(x: Array, *, axis: int = 1) -> Array:
         return function(flatten(x, axis=axis)).reshape(x.shape)
@@ -127,7 +126,7 @@ def of_channels(values: Array, ndim: int) -> Array:
 
 
 def affine(scale: Array, bias: Array, mean: Array, variance: Array, epsilon: float) -> tuple[Array, Array]:
-    """Return the factor and summand for each channel that normalize by a mean and a variance."""
+    """Return the factor and the summand of each channel that normalize by a mean and a variance."""
     factor = scale / np.sqrt(variance + scale.dtype.type(epsilon))
     return factor, bias - mean * factor
 
@@ -219,7 +218,7 @@ def lrn(x: Array, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: f
     return np.asarray(x / (bias + alpha / size * total) ** beta, x.dtype)
 
 
-# Only the first result has the type of the input. Other results are statistics, which may have another type.
+# Only the first result has the type of the input. Further results are statistics, which may have another type.
 FIRST = replace(SAME_TYPE, typed_results=1)
 OPERATORS = [
     Operator("ResidualNormalization", residual_normalization, domain=DOMAIN, traits=SAME_TYPE),
@@ -229,7 +228,7 @@ OPERATORS = [
     Operator("LogSoftmax", log_softmax, 13, traits=SAME_TYPE),
     Operator("Hardmax", before_13(hardmax), 1, 12, traits=SAME_TYPE),
     Operator("Hardmax", hardmax, 13, traits=SAME_TYPE),
-    # onnxruntime has had LayerNormalization in ONNX's domain since version 1, ONNX since 17.
+    # onnxruntime has LayerNormalization in ONNX's domain from version 1 on, ONNX from version 17 on.
     Operator("LayerNormalization", layer_normalization, 1, traits=FIRST),
     Operator("SimplifiedLayerNormalization", simplified_layer_norm, 1, traits=FIRST),
     Operator("RMSNormalization", rms_normalization, 23, traits=SAME_TYPE),

@@ -1,5 +1,5 @@
 """Operands that broadcast to a result: scales, zero points, biases and summands. A layer takes one value, or one value
-for each index of an axis. Every pattern and every product uses this module to decide whether an operand has that form.
+for each index of an axis. All patterns and products decide by this module whether a layer can take an operand.
 """
 
 from __future__ import annotations

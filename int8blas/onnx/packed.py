@@ -19,8 +19,7 @@ class Packed:
         self.known: dict[Hashable, tuple[Any, Sequence[Array]]] = {}
 
     def once(self, make: Callable[[], Made], constants: Sequence[Array], *others: Hashable) -> Made:
-        """Return the result of `make`. If the constants and the other values are as in an earlier call, return the
-        result of that call."""
+        """Return the result of `make`. If an earlier call had these constants and values, return its result."""
         key = (*(place(array) for array in constants), *others)
         if key not in self.known:
             self.known[key] = make(), constants
@@ -33,7 +32,7 @@ class Packed:
 
     def layer(self, make: Callable[[Any], Made], weights: Array, *others: Hashable) -> Made:
         """Return the layer that `make` creates from an array of weights, or from the packed weights of an earlier
-        layer. Layers with equal other values have the same packed format."""
+        layer. Layers of equal weights and equal `others` have the same packed format."""
         made: list[Made] = []
 
         def first() -> Made:
@@ -41,7 +40,7 @@ class Packed:
             return made[0]
 
         layer: Any = self.once(first, [weights], "layer", *others)
-        # A layer is pickled as a constructor and its arguments. The first argument is the packed weights.
+        # A layer is pickled as a constructor and its arguments, of which the first is the packed weights.
         return layer if made else make(layer.__reduce__()[1][0])
 
 

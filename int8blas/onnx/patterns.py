@@ -15,7 +15,7 @@ from int8blas.onnx.integer import dequantize_linear, positive_finite, quantize_l
 from int8blas.onnx.table import MICROSOFT
 from int8blas.onnx.types import BYTES, FLOAT32
 
-# Numbers of a formula in float32 have this relative error.
+# The relative error of the constants of a formula in float32.
 TOLERANCE = 1e-6
 
 
@@ -43,7 +43,7 @@ class Pattern:
     kept: set[str] = field(default_factory=set)
     # Whether products with stored int8 weights are computed in int8.
     dynamic: bool = False
-    # The relative error that the numbers of a formula may have.
+    # The relative error that the constants of a formula may have.
     tolerance: float = TOLERANCE
     # Positions of nodes in the graph, by id(node).
     places: dict[int, int] = field(default_factory=dict)
@@ -68,13 +68,13 @@ class Pattern:
         return pattern
 
     def of_nodes(self, nodes: list[Node]) -> Pattern:
-        """Return the pattern of the graph with other nodes, or this pattern if the nodes are the same."""
+        """Return the pattern of the graph with new nodes, or this pattern if the nodes are equal."""
         graph = self.graph
         return self if nodes == graph.nodes else Pattern.of(replace(graph, nodes=nodes), self.dynamic, self.tolerance)
 
     def refuse(self, node: Node, reason: str) -> Node | None:
-        """Note the reason why a rewrite fails, and return None, the result of such a rewrite. If a node already has a
-        reason, keep it."""
+        """Record the reason why a rewrite fails, and return None, the result of a failed rewrite. Keep a reason that
+        the node already has."""
         self.reasons.setdefault(node.outputs[0], reason)
         return None
 
@@ -220,8 +220,8 @@ class Pattern:
         return name
 
     def triples(self, tensors: Iterable[Quantized]) -> list[str]:
-        """Return the inputs of a quantized operator: for each tensor the names of its values, its scale and its zero
-        point."""
+        """Return the inputs of a quantized operator: the names of the values, the scale and the zero point of each
+        tensor."""
         return [name for x in tensors for name in (x.name, x.scale, self.zero_name(x))]
 
     def quantization_of(self, last: Node) -> tuple[str, str]:
@@ -244,7 +244,7 @@ class Pattern:
         return bias.name if fits.all() and (zero is None or not zero.any()) else None
 
     def real_constant(self, name: str) -> Array | None:
-        """Return a constant of finite float32 numbers, which may be dequantized, or None."""
+        """Return a constant of finite float32 numbers, also if a DequantizeLinear makes it, or None."""
         node = self.producers.get(name)
         if node is None or node.operator != "DequantizeLinear":
             return self.floats(name)
@@ -279,7 +279,7 @@ POLYNOMIALS = {"Add", "Mul", "Div", "Pow", "Transpose"}
 def polynomial(
     pattern: Pattern, name: str, variables: tuple[str, ...], order: tuple[int, ...] = (), depth: int = 8
 ) -> Polynomial | None:
-    """Return a float32 tensor, with its dimensions in an order, as polynomial of other tensors, or None."""
+    """Return a float32 tensor, permuted by `order`, as a polynomial of the tensors `variables`, or None."""
     if name in variables and list(order) == sorted(order):
         return {tuple([int(name == each) for each in variables]): 1.0}
     number, node = pattern.number(name), pattern.producers.get(name)
@@ -317,14 +317,14 @@ def multiplied(a: Polynomial, b: Polynomial) -> Polynomial:
 
 
 def is_close(pattern: Pattern, a: Polynomial | None, b: Polynomial) -> bool:
-    """Return whether two polynomials are equal, up to the errors of the file's numbers."""
+    """Return whether two polynomials are equal, up to rounding errors of the constants in the file."""
     if a is None or a.keys() != b.keys():
         return False
     return all(math.isclose(a[key], b[key], rel_tol=pattern.tolerance) for key in b)
 
 
 def chained(pattern: Pattern, node: Node, kind: str) -> tuple[Node, str] | None:
-    """Return the only consumer of a node's output, if it is of this kind, and the consumer's other input."""
+    """Return the only consumer of a node's output, if it is of the given kind, and the consumer's other input."""
     name = node.outputs[0]
     consumers = pattern.consumers.get(name, [])
     if len(consumers) != 1 or consumers[0].kind != kind or name in pattern.kept:
@@ -334,8 +334,8 @@ def chained(pattern: Pattern, node: Node, kind: str) -> tuple[Node, str] | None:
 
 
 def sole_producer(pattern: Pattern, name: str, kinds: set[str]) -> Node | None:
-    """Return the producer of a tensor if its kind is in `kinds`, it has one consumer, and the graph does not return
-    it.
+    """Return the producer of a tensor if its kind is in `kinds`, the tensor has one consumer, and the graph does not
+    return the tensor.
     """
     producer = pattern.producers.get(name)
     alone = len(pattern.consumers.get(name, [])) == 1 and name not in pattern.kept

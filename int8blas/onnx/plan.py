@@ -24,8 +24,8 @@ from int8blas.onnx.sizes import Memory, derived
 from int8blas.onnx.table import NEWEST, Call, Operator, Site, bind, check_attributes
 
 # A constant result is not folded if it has more than FOLDED_BYTES bytes and more than FOLDED_TIMES the bytes of its
-# inputs. So the size of the file limits the memory of the model. The factor 8 allows int8 weights that are cast to
-# int64.
+# inputs. With these two limits, the size of the file limits the memory of the model. The factor 8 allows int8 weights
+# that are cast to int64.
 FOLDED_BYTES = 1 << 24
 FOLDED_TIMES = 8
 # The operators whose results are always views. A Gather of several indices is no view.
@@ -38,7 +38,7 @@ Bound: TypeAlias = tuple[Call, tuple[str, ...], Node]
 
 class Step(NamedTuple):
     """A call of :func:`run_calls`: a function, the slots of its arguments and its results, the slots that are free
-    afterwards, and the node.
+    after the call, and the node.
     """
 
     call: Call
@@ -53,7 +53,7 @@ class Step(NamedTuple):
         return {name: value for name, value in self.node.attributes.items() if isinstance(value, Plan)}
 
 
-# The reason why int8blas lacks the operators of each domain, and a remedy.
+# For each domain, the reason why int8blas lacks operators, and a remedy.
 REASONS = {
     "ai.onnx.ml": "onnxruntime has all operators of ai.onnx.ml: floats='onnxruntime' runs them",
     "com.microsoft.nchwc": "com.microsoft.nchwc is a layout for one kind of CPU: let onnxruntime optimize the file at "
@@ -72,7 +72,7 @@ def wrong(error: Exception, note: str) -> ValueError:
 
 
 def described(error: Exception, node: Node) -> Exception:
-    """Return the error to raise for an error of a call, with a note that names its node."""
+    """Return the error to raise if a call raises an error, with a note that names the node of the call."""
     if isinstance(error, WRONG):
         result = wrong(error, f"in {node}")
         result.__cause__ = error
@@ -89,7 +89,7 @@ class Plan:
     constants: list[Any]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
-    # The steps whose results depend on the inputs' shapes alone. No other step writes their slots.
+    # The steps whose results depend on the inputs' shapes alone. Other steps do not write the slots of these results.
     derived: frozenset[int] = frozenset()
     memory: Memory = field(default_factory=Memory)
     # The declared names, types and shapes of the outputs.
@@ -111,7 +111,7 @@ class Plan:
     @functools.cached_property
     def updates(self) -> dict[int, int]:
         """The outputs that a run may write to the memory of an input: a dict from the position of the output to the
-        position of the input. The node that updates such an input is the only node that reads it."""
+        position of the input. Only the node that updates an input of this dict reads this input."""
         result = {}
         for i, slot in enumerate(self.inputs):
             readers = []
@@ -162,7 +162,7 @@ def check_operators(network: Network) -> None:
     Raises
     ------
     NotImplementedError
-        If operators are missing. The error names all of them, with their nodes.
+        If operators are missing. The error names all missing operators, with their nodes.
     ValueError
         If the version of the file's operators is newer than the table, or if a node has wrong attributes.
     """
@@ -192,7 +192,7 @@ def make_plan(network: Network) -> Plan:
 
 
 class Planner:
-    """Makes plans of a graph and its subgraphs."""
+    """The builder of the plans of a graph and its subgraphs."""
 
     def __init__(self, opsets: Mapping[str, int]) -> None:
         self.opsets = opsets
@@ -200,9 +200,9 @@ class Planner:
         self.later: dict[tuple[str, ...], list[Callable[[], None]]] = {}
 
     def plan(self, graph: Graph, captured: Sequence[str] = (), outer: Mapping[str, Any] | None = None) -> Plan:
-        """Return the plan of a graph, whose nodes are sorted. A subgraph's plan has the constants of the graphs around
-        it, `outer`, and takes the other captured tensors as further inputs. A subgraph may never run, so its nodes
-        raise errors only when they run."""
+        """Return the plan of a graph, whose nodes are sorted. The plan of a subgraph has the constants of the graphs
+        around it, `outer`, and takes captured tensors that are not constant as further inputs. A subgraph may never
+        run, so its nodes raise errors only when they run."""
         constants: dict[str, Any] = {**(outer or {}), **graph.constants}
         calls: list[Bound] = []
         tables = Tables()
@@ -324,8 +324,8 @@ def assembled(
                 if slots[name] == len(values):
                     values.append(None)
         given = tuple(slots[name] for name in names)
-        # If no later call reads a tensor, free its slot after this call. An output that no call reads gives its slot
-        # back right after the call.
+        # If no later call reads a tensor, free its slot after this call. The slot of an output that no call reads is
+        # free right after the call.
         ended = {name for name in names if last[name] == i} | {name for name in node.outputs if name not in last}
         freed = tuple(slots[name] for name in sorted(ended - kept))
         made = tuple(slots[name] for name in node.outputs)

@@ -6,13 +6,13 @@ Quantizers write a static product as a product of dequantized factors, followed 
     QuantizeLinear
 
 The operators after the product may be missing. Sums are exact. If the product is followed by QuantizeLinear, or by a
-bias in units of the sums and QuantizeLinear, the node is ONNX's QLinearConv or QLinearMatMul, or QGemm. Otherwise it is
-a QuantizedConv, QuantizedConvTranspose or QuantizedMatMul of int8blas::
+bias in units of the sums and QuantizeLinear, the new node is ONNX's QLinearConv or QLinearMatMul, or QGemm. In all
+other cases the new node is a QuantizedConv, QuantizedConvTranspose or QuantizedMatMul of int8blas::
 
     y = f32(sum) * (a_scale * b_scale) + bias, post-ops            in float32
     y = sat(rne(y * (1 / y_scale)) + y_zero)                       if a QuantizeLinear follows
 
-Nodes of dynamic quantization and of stored weights, and the nodes that replace them::
+The rewrite also replaces nodes of dynamic quantization and of stored weights::
 
     MatMulInteger, Cast, Mul, Add           MatMulIntegerToFloat, DynamicMatMul
     DynamicQuantizeMatMul, Add              DynamicMatMul
@@ -66,7 +66,7 @@ class Tail:
     ops: list[Any] = field(default_factory=list)
 
     def quantizer(self, pattern: Pattern) -> Node | None:
-        """Return the QuantizeLinear after the tail, or None. Drop the limits before it that its saturation replaces."""
+        """Return the QuantizeLinear after the tail, or None. Drop limits that its saturation implies."""
         end = pattern.quantizer(self.last)
         scale = None if end is None else pattern.constant(end.inputs[1])
         if end is None or scale is None or not positive_finite(scale):
@@ -77,7 +77,7 @@ class Tail:
 
 
 def limits_of(op: Any) -> tuple[float, float] | None:
-    """Return the limits of a post-op that only limits its values; otherwise None."""
+    """Return the limits of a post-op that only limits its values, or None for any other post-op."""
     if not isinstance(op, Eltwise) or op.scale != 1 or op.alpha is None or op.beta is None:
         return None
     if op.algorithm == "relu" and op.alpha == 0:
@@ -102,7 +102,7 @@ def tail_behind(
         bias = shift if bias is None else bias * factor + shift
     chain = chain_behind(pattern, last, columns)
     if factor is not None and bias is not None and not (factor > 0).all():
-        # The layer takes only positive scales. Therefore these factors become post-ops.
+        # The layer takes only positive scales, so factors that are not positive become post-ops.
         chain.ops[:0] = [Binary(operand=factor, algorithm="mul"), Binary(operand=bias, algorithm="add")]
         factor = bias = None
     return Tail(chain.last, factor, bias, chain.ops)
@@ -154,7 +154,7 @@ def rewritten_in_steps(
     pattern: Pattern, node: Node, found: tuple[Quantized, Quantized, Array, Columns], last: Node
 ) -> Node | None:
     """Rewrite a MatMul whose result is quantized, dequantized, added to a constant vector, and quantized again.
-    Quantizers write a MatMul's bias this way. The new node gives the same bits."""
+    Quantizers write the bias of a MatMul in this way. The new node gives the bits of the replaced nodes."""
     factors, columns, quantization = found[:2], found[3], pattern.quantization_of(last)
     middle = pattern.only_consumer(last, {"DequantizeLinear"}) if node.kind == "MatMul" else None
     y = None if middle is None else pattern.dequantized(middle.outputs[0])
@@ -208,7 +208,7 @@ def rewritten_exactly(
 def rewritten_with_tail(
     pattern: Pattern, node: Node, found: tuple[Quantized, Quantized, Array, Columns]
 ) -> Node | list[Node] | None:
-    """Return int8blas's operator for a product with a real bias and post-ops, whose result is quantized or not."""
+    """Return int8blas's operator for a product with a real bias, post-ops, and a quantized or float result."""
     a, b, weights, columns = found
     attributes = dict(node.attributes)
     alpha, beta, turned = attributes.pop("alpha", 1), attributes.pop("beta", 1), attributes.pop("transB", 0)
@@ -281,9 +281,8 @@ def bias_behind(pattern: Pattern, node: Node) -> tuple[Node, str]:
 
 
 def source_of(pattern: Pattern, node: Node, scale: str) -> tuple[str, str, Array] | None:
-    """Return the float tensor that DynamicQuantizeLinear quantizes for this node only, and the name and value of the
-    weights' constant scale. `scale` is the name of the tensor that holds the product of both
-    scales."""
+    """Return the float tensor that DynamicQuantizeLinear quantizes for the given node only, and the name and value of
+    the weights' constant scale. `scale` is the name of the tensor that holds the product of both scales."""
     producer = sole_producer(pattern, node.inputs[0], {"DynamicQuantizeLinear"})
     product = pattern.producers.get(scale)
     if producer is None or product is None or product.kind != "Mul" or node.input(2) != producer.outputs[2]:
@@ -297,8 +296,8 @@ def source_of(pattern: Pattern, node: Node, scale: str) -> tuple[str, str, Array
 
 def of_columns(pattern: Pattern, matrix: str, scale: str, zero: str, bias: str) -> bool:
     """Return whether a matrix is constant and a layer takes its scale, zero point and bias. Scale and zero point must
-    have one number, or one for each column. The bias must have one for each column. No operand may add dimensions to a
-    result that is a vector."""
+    have one number, or one number for each column. The bias must have one number for each column. No operand may add
+    dimensions to a result that is a vector."""
     weights = pattern.constant(matrix)
     if weights is None or weights.ndim != 2 or not weights.size:
         return False
@@ -328,8 +327,8 @@ def rewritten_range(pattern: Pattern, node: Node) -> Node | None:
 
 
 def rewritten_dynamic(pattern: Pattern, node: Node) -> Node | None:
-    """Rewrite f32(sums) * scale + bias to one node with the same bits. If the weights are constant and only this
-    product uses the quantized source, the element-wise operators after the product become post-ops."""
+    """Rewrite f32(sums) * scale + bias to one node with equal bits. If the weights are constant and only this product
+    uses the quantized source, the element-wise operators after the product become post-ops."""
     found = scaled(pattern, node)
     if found is None:
         return pattern.refuse(node, SUMS)
@@ -359,7 +358,7 @@ def rewritten_convolution(pattern: Pattern, node: Node) -> Node | None:
         return pattern.refuse(node, SUMS)
     last, scale = found
     zeros = node.input(2), node.input(3)
-    # If the scale had more dimensions than the sums, the channels of the result would have another axis.
+    # With a scale of more dimensions than the sums, the channels of the result would have another axis.
     same_axis = pattern.most_dimensions(scale) <= weights.ndim
     tail = tail_behind(pattern, last, Columns(len(weights), weights.ndim, 1), None, same_axis)
     name = constant_named(pattern, node, "bias", tail.bias)
@@ -376,7 +375,7 @@ def rewritten_convolution(pattern: Pattern, node: Node) -> Node | None:
 
 
 def affine_of(pattern: Pattern, node: Node, channels: int) -> tuple[Array, Array] | None:
-    """Return the factor and summand for each channel of a BatchNormalization with constant numbers, or None."""
+    """Return the factor and the summand of each channel of a BatchNormalization with constant parameters, or None."""
     numbers = [pattern.real_constant(name) for name in node.inputs[1:5]]
     known = [value for value in numbers if value is not None and value.shape == (channels,)]
     trains = node.attributes.get("training_mode") or any(node.outputs[1:])
@@ -389,7 +388,7 @@ def affine_of(pattern: Pattern, node: Node, channels: int) -> tuple[Array, Array
 
 def rewritten_chain(pattern: Pattern, node: Node) -> Node | None:
     """Rewrite a BatchNormalization of dequantized numbers, or a PRelu with several slopes. The new node also computes
-    the post-ops and the QuantizeLinear after it, with the same bits."""
+    the element-wise operators and the QuantizeLinear that follow, with the bits of the replaced nodes."""
     x, values = pattern.dequantized(node.inputs[0]), pattern.real_constant(node.inputs[1])
     own = None if x is None else pattern.constant(x.scale)
     if x is None or values is None or own is None or x.axis is not None or not positive_finite(own):
@@ -431,8 +430,8 @@ def rewritten_float_conv(pattern: Pattern, node: Node) -> Node | None:
 
 
 class Stored(NamedTuple):
-    """Constant int8 weights (K, N), and their positive scales: one scale, one for each column, or a matrix with one for
-    each `block` of K and each column."""
+    """Constant int8 weights (K, N), and their positive scales: one scale, one scale for each column, or a matrix with
+    one scale for each `block` of K and each column."""
 
     weights: Array
     scale: Array
@@ -459,7 +458,7 @@ def multiplied(pattern: Pattern, node: Node) -> Stored | None:
 
 def dequantized_weights(pattern: Pattern, node: Node, turned: bool) -> Stored | None:
     """Return the weights of a DequantizeLinear minus their zero points, or None if the differences do not fit int8.
-    With `turned` the product transposes the weights."""
+    `turned` says whether the product transposes the weights."""
     values = pattern.constants(node.inputs)
     if values is None or values[0].dtype not in BYTES or values[0].ndim != 2:
         return None

@@ -1,7 +1,7 @@
 """Quantize a float32 network when it is loaded: ``load(path, quantize=...)``.
 
-The result has ONNX's nodes of quantization, like the files of quantizers, and is saved and rewritten like such a file.
-Weights are int8, with a scale for each column or output channel. Biases stay real numbers::
+The result has ONNX's nodes of quantization, like the files of quantizers, and is saved and rewritten like a quantized
+file. Weights are int8, with a scale for each column or output channel. Biases stay real numbers::
 
     "weights"          DequantizeLinear of the weights of MatMul and Gemm
     "dynamic"          the nodes of "weights", but MatMul and Gemm multiply in int8, with a scale for each row of the
@@ -37,7 +37,7 @@ from int8blas.stage.weights_scales import weights_scales
 
 # For each product with constant weights, the axis of the weights that becomes the columns of the result.
 COLUMNS = {"Conv": 0, "ConvTranspose": 1, "Gemm": 1, "MatMul": 1}
-# ONNX has all nodes of quantization from this version of its operators on.
+# The first version of ONNX's operators that has all nodes of quantization.
 OPSET = 11
 Feeds = Mapping[str, Any]
 Run = Callable[[Network], Callable[[Feeds], Sequence[Any]]]
@@ -83,7 +83,7 @@ def started(network: Network, keep: Sequence[str]) -> tuple[Network, Quantizer]:
 
 
 class Quantizer:
-    """Adds nodes of quantization to a graph."""
+    """The quantizer of a graph, which adds nodes of quantization."""
 
     def __init__(self, graph: Graph, keep: Sequence[str]) -> None:
         self.graph = replace(graph, constants=dict(graph.constants))
@@ -94,8 +94,8 @@ class Quantizer:
         self.roots = self.find_roots()
 
     def is_product(self, node: Node) -> bool:
-        """Return whether a node multiplies a float32 tensor by constant weights, and int8blas has its product of
-        bytes."""
+        """Return whether a node multiplies a float32 tensor by constant weights, and int8blas can multiply the bytes of
+        both."""
         weights = self.pattern.floats(node.input(1)) if node.kind in COLUMNS else None
         if weights is None or not weights.size or node.inputs[0] not in self.floats:
             return False
@@ -127,8 +127,8 @@ class Quantizer:
         return 0 if node.attributes.get("transB") else COLUMNS[node.kind]
 
     def dequantized(self, node: Node) -> tuple[str, list[Node]]:
-        """Return the name of a product's dequantized weights, and the nodes that compute them. There is no such node if
-        an earlier product has the same weights."""
+        """Return the name of a product's dequantized weights, and the nodes that compute them. The nodes exist already
+        if an earlier product has the same weights."""
         axis = self.axis(node)
         name = f"{node.inputs[1]} of int8 along {axis}"
         if name in self.stored:
@@ -194,7 +194,7 @@ class Quantizer:
         return self.with_parameters(calibrate(compute, batches, observers.__getitem__))
 
     def watched(self, network: Network, names: Iterable[str], outputs: tuple[Value, ...] = ()) -> Network:
-        """Return the network of floats whose outputs are the named tensors, followed by `outputs`."""
+        """Return the float network whose outputs are the named tensors, followed by `outputs`."""
         values = (*(Value(name, np.dtype(np.float32), None) for name in names), *outputs)
         return replace(network, graph=replace(network.graph, outputs=values))
 
@@ -236,7 +236,7 @@ class Quantizer:
         return {name: made[id(group)] for name, group in groups.items()}
 
     def before(self, name: str) -> Iterator[tuple[str, bool]]:
-        """Yield the tensors to quantize before a quantized tensor, and whether they share its scale."""
+        """Yield the tensors to quantize before a quantized tensor, and for each whether it shares the scale."""
         node, root = self.pattern.producers.get(name), self.roots.get(name, name)
         if node is None:
             return
@@ -254,7 +254,7 @@ class Quantizer:
                 yield node.inputs[0], False
 
     def find_roots(self) -> dict[str, str]:
-        """For each tensor that a table can compute from an earlier tensor, return the earliest such tensor."""
+        """For each tensor that a table can compute from earlier tensors, return the earliest of these tensors."""
         roots: dict[str, str] = {}
         for node in ordered(self.graph):
             traits = TABLE.traits_of(node)

@@ -67,7 +67,7 @@ def read(source: Any) -> Network:
 
 @contextlib.contextmanager
 def contents(path: Path) -> Iterator[Any]:
-    """Map a file. Read it if it cannot be mapped, such as an empty file or a pipe."""
+    """Map a file. Read a file that cannot be mapped, such as an empty file or a pipe."""
     with path.open("rb") as file:
         try:
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -78,7 +78,7 @@ def contents(path: Path) -> Iterator[Any]:
         yield data
 
 
-# The raw bytes of larger tensors are copied once, from the file to the constant. Protobuf would copy them twice.
+# The reader copies tensors above this size once, from file to constant. Protobuf would copy their bytes twice.
 APART = 1 << 14
 # Tags of fields of ModelProto, GraphProto and TensorProto. The low 3 bits of a tag are the type of the value, and
 # the other bits are the number of the field. After BYTES_FOLLOW come the size of the value and its bytes.
@@ -87,7 +87,8 @@ GRAPH, FUNCTIONS, INITIALIZER, RAW_DATA = (number << 3 | BYTES_FOLLOW for number
 
 
 def parsed(onnx: Any, data: Any, name: str) -> tuple[Any, dict[int, bytes]]:
-    """Parse a model. Return it without the raw bytes of large constants, and these bytes by the constants' indices."""
+    """Parse a model. Return the model without the raw bytes of large constants, and these bytes by the constants'
+    indices."""
     model = onnx.ModelProto()
     apart: dict[int, bytes] = {}
     try:
@@ -157,7 +158,7 @@ def varint(data: Any, at: int) -> tuple[int, int]:
 
 
 def header(tag: int, size: int) -> bytes:
-    """Return the start of a field of `size` bytes."""
+    """Return the tag and the size that begin a field of `size` bytes."""
     result = [tag]
     while size > 127:
         result.append(size & 127 | 128)
@@ -183,20 +184,20 @@ VALUES: dict[int, Callable[[Any], Any]] = {
 }  # fmt: skip
 
 
-# For each type, the field that has the numbers of a tensor without raw bytes, and the type of that field.
+# For each type, the field that has the numbers of a tensor without raw bytes, and the type of the field.
 FIELDS: dict[np.dtype[Any], tuple[str, Any]] = {
     np.dtype(np.float32): ("float_data", np.float32), np.dtype(np.int64): ("int64_data", np.int64),
     **{np.dtype(dtype): ("int32_data", np.int32) for dtype in (np.int32, np.int8, np.uint8)},
 }  # fmt: skip
 
 
-# A copy of up to this many numbers of float_data from protobuf's list is faster than packed_floats.
+# Up to this number of elements, a copy of float_data from protobuf's list is faster than packed_floats.
 MANY = 100
 
 
 class Reader:
-    """Converts protobufs to plain data. `path` is the model's file; its folder may hold external tensors. `opsets` has
-    the versions of the operators."""
+    """The conversion of protobufs to plain data. `path` is the model's file; its folder may hold external tensors.
+    `opsets` has the versions of the operators."""
 
     def __init__(self, onnx: Any, path: Path | None, opsets: Mapping[str, int]) -> None:
         self.onnx = onnx
@@ -276,8 +277,8 @@ class Reader:
         raise ValueError(f"{what} must be a number, a string, a tensor, a graph or a list, got type {proto.type}")
 
     def tensor(self, proto: Any, what: str, raw: bytes | None = None) -> Array:
-        """Convert a tensor. `raw` has its raw bytes if `proto` lacks them. Check that its number of values fits its
-        shape."""
+        """Convert a tensor. `raw` has the raw bytes of the tensor if `proto` lacks them. Check that the number of
+        values fits the shape."""
         shape = tuple(proto.dims)
         if min(shape, default=0) < 0:
             raise ValueError(f"{what} must have sizes of at least 0, got shape {shape}")
@@ -348,8 +349,8 @@ class Reader:
 
 
 def packed_floats(proto: Any, count: int) -> Array:
-    """Return the numbers in a tensor's float_data. Protobuf stores them like raw bytes, at the end of a message without
-    other fields. Protobuf's list of the numbers would take 40 times as long."""
+    """Return the numbers in a tensor's float_data. Protobuf stores float_data like raw bytes, at the end of a message
+    without other fields. Reading protobuf's list of the numbers takes 40 times as long."""
     alone = type(proto)()
     alone.MergeFrom(proto)
     for field, _ in proto.ListFields():
@@ -363,8 +364,8 @@ def file_beside(model: Path, location: str) -> Path | None:
     """Return the path of a file that a model names, or None if the model may not read it.
 
     The name is relative, has no "..", and is resolved in the folder of the model's path. With all links resolved, the
-    file is in that folder or in a folder below. If the model's path is a link, as in the cache of a hub, the file may
-    also be in or below the folder of the link's target.
+    file is in the folder of the model's path or below it. If the model's path is a link, as in the cache of a hub, the
+    file may also be in or below the folder of the link's target.
     """
     if not location or "\0" in location or os.path.isabs(location) or ".." in Path(location).parts:
         return None

@@ -22,12 +22,12 @@ from int8blas.onnx.types import is_short, single, wide
 Direction = Literal["forward", "reverse", "bidirectional"]
 Function = Callable[[Array], Array]
 Product = Callable[[Array], Array]
-# A function for a step of one direction, from the gates of the input and the states to new states.
+# A step of one direction: a function from the gates of the input and the states to new states.
 Cell = Callable[[Array, "States"], "States"]
 States = tuple[Array, ...]
-# A function for all steps of one direction. The function takes the gates of the input, the first states and the lengths
-# of the rows. The function returns the outputs of all steps, and the last states. An output is the first state after a
-# step.
+# All steps of one direction. The function takes the gates of the input, the first states and the lengths of the rows.
+# The function returns the outputs of all steps, and the last states. The output of a step is the first of its new
+# states.
 Steps = Callable[[Array, States, "Array | None"], "tuple[Array, States]"]
 
 # Activations by name, with ONNX's defaults of alpha and beta. None stands for a parameter that the function lacks.
@@ -75,7 +75,7 @@ def directions_of(direction: str) -> list[bool]:
 
 
 def backwards(x: Array, lengths: Array | None) -> Array:
-    """Reverse each sequence up to its length. Keep the steps after its end in place."""
+    """Reverse each sequence up to its length. The steps after the end of a sequence stay in place."""
     return x[::-1] if lengths is None else reverse_sequence(x, lengths)
 
 
@@ -218,8 +218,8 @@ def is_usual(names: Sequence[str] | None, default: Sequence[str], directions: in
 
 
 class Kind(NamedTuple):
-    """A recurrent layer: its usual activations, its number of states, the function that joins both biases, and the
-    function that returns the steps of a direction."""
+    """A kind of recurrent layer: its usual activations, its number of states, the function that joins the two biases,
+    and the function that returns the steps of a direction."""
 
     activations: tuple[str, ...]
     states: int

@@ -16,7 +16,7 @@ from int8blas.onnx.table import SAME_TYPE, SHAPED, Call, Operator, Traits, by_la
 from int8blas.onnx.types import wide
 
 Reduce = Callable[[Array, Any, bool], Any]
-# These methods take a microsecond less than numpy.sum and numpy.prod.
+# The method `reduce` of a ufunc takes a microsecond less than numpy.sum and numpy.prod.
 add: Any = np.add.reduce
 multiply: Any = np.multiply.reduce
 # The maximum length of the innermost axis for which reducing a copy is faster.
@@ -26,8 +26,8 @@ EXACT = 1 << 24
 
 
 def reduction(prepare: Callable[[Array, Any, bool], Reduce], rounds: bool) -> Callable[..., Call]:
-    """Return an operator. `prepare` takes an array, the axes to reduce, and whether to keep these axes, and returns the
-    function of arrays with this layout and of both other values."""
+    """Return an operator. `prepare` takes an array, the axes to reduce, and whether to keep these axes. `prepare`
+    returns a function of these three arguments, for arrays with the layout of the given array."""
 
     @by_layout(1, rounds=rounds)
     def operator(x: Array, axes: Ints = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Call:

@@ -1,4 +1,4 @@
-"""Operators that call onnx's reference implementation. Models with them need the package onnx at run time."""
+"""Operators that call onnx's reference implementation, and so need the package onnx at run time."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def in_float32(*inputs: Array) -> tuple[Any, ...]:
     return tuple(x.astype(np.float32) for x in inputs)
 
 
-# Functions that adapt inputs which the specification or onnxruntime accepts, but onnx's implementation does not.
+# Functions that adapt inputs that the specification or onnxruntime accepts and onnx's implementation refuses.
 ACCEPTED: dict[str, Callable[..., tuple[Any, ...]]] = {"STFT": with_component, "FeatureVectorizer": in_float32}
 # Functions that compute the shape of an empty result, for operators whose implementation in onnx cannot create it.
 EMPTY: dict[str, Callable[..., tuple[int, ...]]] = {

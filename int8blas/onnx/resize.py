@@ -23,7 +23,7 @@ Coordinates = Literal[
     "tf_crop_and_resize",
 ]  # fmt: skip
 Nearest = Literal["round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "simple"]
-# A coordinate at most this distance from the middle between two positions counts as the middle, because float32
+# A coordinate within this distance of the middle between two positions counts as the middle, because float32
 # coordinates have rounding errors. onnxruntime 1.32.0 has the same limit.
 HALFWAY = 1e-6
 FLOAT32 = np.dtype(np.float32)
@@ -42,8 +42,8 @@ class Way(NamedTuple):
 
 
 def coordinates(size: int, count: int, scale: Any, region: tuple[float, float], way: Way) -> Array:
-    """Return the input coordinate of each output position. For the mode "nearest", use onnxruntime's arithmetic: if two
-    elements are equally near, the coordinate's last bit decides between them."""
+    """Return the input coordinate of each output position. For the mode "nearest", use onnxruntime's arithmetic,
+    because the last bit of a coordinate decides between two equally near elements."""
     nearest, kind = way.mode == "nearest", way.coordinates
     number: Any = np.float32 if nearest else np.float64
     at, scale = np.arange(count, dtype=number), number(scale)
@@ -80,7 +80,7 @@ def nearest_index(where: Array, kind: str) -> Array:
 
 
 def kernel(distance: Array, way: Way) -> Array:
-    """Return the weight of a position at a distance."""
+    """Return the weight of an input position at a distance from the coordinate."""
     d = np.abs(distance)
     if way.mode == "linear":
         return np.maximum(1 - d, 0)
@@ -91,8 +91,8 @@ def kernel(distance: Array, way: Way) -> Array:
 
 
 def taps(where: Array, size: int, scale: float, way: Way) -> tuple[Array, Array]:
-    """Return positions and weights, as two arrays of shape (outputs, taps). Positions outside are clipped to the edge
-    or have weight 0."""
+    """Return positions and weights, as two arrays of shape (outputs, taps). Positions outside of the input are clipped
+    to its edge or have weight 0."""
     shrink = min(scale, 1.0) if way.antialias else 1.0
     reach = (1 if way.mode == "linear" else 2) / shrink
     first = np.floor(where) - math.ceil(reach) + 1
@@ -131,8 +131,8 @@ def sizes_from(
 
 class Steps(NamedTuple):
     """The data for resizing arrays: the shape of the result, the order of dimensions in memory, and the order back.
-    An element of `along` has a resized axis, counted in memory, and the input positions and weights of the outputs
-    along that axis. `outside` says which outputs lie outside the input along an axis."""
+    Each element of `along` has a resized axis, counted in memory order, and the input positions and weights of the
+    outputs along this axis. `outside` says which outputs lie outside the input along an axis."""
 
     shape: tuple[int, ...]
     order: list[int]

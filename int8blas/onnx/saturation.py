@@ -29,7 +29,7 @@ class Saturations(dict[str, int]):
     Attributes
     ----------
     not_counted : dict of str to str
-        The reasons why other 8-bit products are not counted, by the names of their nodes.
+        The reasons why 8-bit products are not counted, by the names of their nodes.
     """
 
     def __init__(self) -> None:
@@ -97,7 +97,7 @@ PAIRS: dict[str, Callable[[Factors, Node, Sequence[Any], Array], Pairs]] = {
 
 
 def reason_against(factors: Factors, node: Node, inputs: Sequence[Any]) -> str:
-    """Return the reason why the sums of a node are not counted, or "" if they are counted."""
+    """Return the reason why the sums of a node are not counted, or "" for counted sums."""
     a, b = (inputs[place].dtype for place in (factors.a, factors.b))
     if a in (np.int8, np.int16, np.uint16) or b != np.int8:
         kind = a.name if a.kind in "iu" else "uint8"

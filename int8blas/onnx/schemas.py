@@ -1,5 +1,5 @@
-"""The attributes in ONNX's schemas of the operators. onnx.defs has them too, but its first use registers all schemas,
-which takes longer than loading a small file.
+"""The attributes in ONNX's schemas of the operators. onnx.defs also has these attributes, but its first use registers
+all schemas, which takes longer than loading a small file.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ from int8blas.core.threads import num_threads
 from int8blas.onnx.graph import Array, Graph
 from int8blas.onnx.table import DOMAIN, Operator, Site
 
-# The session's model includes smaller constants, because onnxruntime may need their values. The session reads larger
-# constants from the network's own memory.
+# The model of a session includes constants below this size, because onnxruntime may need their values. The session
+# reads larger constants from the memory of the network.
 SHARED_BYTES = 1 << 12
 
 
@@ -28,8 +28,8 @@ class Island:
 
 
 def run_island(site: Site, *, island: Island) -> Callable[..., Any]:
-    """Return the function that runs an island. Create the island's session now if all types are known, otherwise in the
-    first call."""
+    """Return the function that runs an island. Create the session of the island now if all types are known, or else in
+    the first call."""
     names = [value.name for value in island.graph.inputs]
     outputs = [value.name for value in island.graph.outputs]
     sessions: dict[tuple[Any, ...], Any] = {}
@@ -56,7 +56,7 @@ def run_island(site: Site, *, island: Island) -> Callable[..., Any]:
 
 
 def session(island: Island, types: Sequence[Any]) -> Any:
-    """Return the session of an island whose inputs have these types.
+    """Return the session of an island for the given types of its inputs.
 
     Raises
     ------
@@ -73,9 +73,9 @@ def session(island: Island, types: Sequence[Any]) -> Any:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = num_threads()
-    # Keep QuantizeLinear and DequantizeLinear unchanged: otherwise onnxruntime quantizes the operators between them.
+    # Without this option, onnxruntime quantizes operators between DequantizeLinear and QuantizeLinear.
     options.add_session_config_entry("session.disable_quant_qdq", "1")
-    # Between two islands, int8blas's threads need the CPUs.
+    # Do not let onnxruntime's threads spin between two islands, because int8blas's threads need the CPUs.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     graph = island.graph
     ports = tuple(replace(value, dtype=dtype) for value, dtype in zip(graph.inputs, types, strict=True))

@@ -87,7 +87,7 @@ order_in_memory = functools.lru_cache(256)(find_order)
 
 
 def joined(parts: Sequence[Array], axis: int, tables: Sequence[Array | None] = ()) -> Array:
-    """Concatenate parts in the memory order of the first part. If a part has a table, first look up its bytes."""
+    """Concatenate parts in the memory order of the first part. First look up the bytes of parts with a table."""
     first = parts[0]
     if not tables or all(table is None for table in tables):
         order = None if first.flags.c_contiguous else order_in_memory(first.strides)
@@ -193,7 +193,8 @@ def pad(
 
 
 def copied_sides(sizes: Sequence[int], every: Sequence[tuple[int, int]], mode: Any) -> list[tuple[Any, Array, int]]:
-    """Return the sides in the order of padding: the place of a side, the indices to copy along its axis, the axis."""
+    """Return the sides in the order of padding: the place of the padding, the indices to copy along its axis, the
+    axis."""
     sides = []
     for axis, (size, (before, after)) in enumerate(zip(sizes, every, strict=True)):
         index = before + np.pad(np.arange(size), (before, after), mode=mode) if before or after else np.arange(size)
@@ -243,15 +244,15 @@ def gather_elements(x: Array, indices: Array, *, axis: int = 0) -> Array:
 
 
 def element_index(x: Array, indices: Array, axis: int) -> Array:
-    """Return the index in the flat x of each element of `indices`: along `axis` the element's value, along other axes
-    its position."""
+    """Return for each element of `indices` an index in the flat x: along `axis` the value of the element, along other
+    axes its position."""
     places: list[Array] = list(np.ogrid[tuple(slice(size) for size in indices.shape)])
     places[axis] = indices
     return flat_index(places, x.shape)
 
 
 def flat_index(index: Sequence[Array], sizes: Sequence[int]) -> Array:
-    """Return the index in C order of elements with an index for each dimension. Negative indices count from the end."""
+    """Return flat indices in C order from an index for each dimension. Negative indices count from the end."""
     flat: Array = np.zeros((), np.intp)
     for places, size in zip(index, sizes, strict=True):
         low, high = np.min(places, initial=0), np.max(places, initial=-1)
@@ -351,7 +352,7 @@ def reverse_sequence(x: Array, lengths: Array, *, batch_axis: int = 1, time_axis
     return result
 
 
-# NumPy's sort is faster than a heap for more than FEW elements, if they are more than 1 / SORTED of a row.
+# To select more than FEW elements, and more than 1 / SORTED of a row, NumPy's sort is faster than a heap.
 FEW, SORTED = 16, 8
 
 
@@ -414,7 +415,7 @@ class View(Viewing):
     moves : sequence of (Callable, int)
         Functions, each with the number of inputs that the function takes in addition to the array.
     reshapes : bool
-        Whether the last function only changes the shape. If it copies, calls remember the view before it.
+        Whether the last function only changes the shape. If this function copies, calls remember the view before.
     """
 
     def __init__(self, moves: Sequence[tuple[Call, int]], reshapes: bool) -> None:
@@ -493,5 +494,5 @@ OPERATORS = [
     Operator("View", view, domain=DOMAIN, prepared=True,
              traits=Traits(typed_by=0, sized_by=range(1, MOST_INPUTS + 1))),
 ]  # fmt: skip
-# The functions of operators that copy no elements.
+# The functions of operators that do not copy elements.
 VIEWS = {row.name: row.function for row in OPERATORS if row.traits.view}

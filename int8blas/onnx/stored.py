@@ -60,8 +60,8 @@ def network_of(values: Any) -> Network:
 
 
 def restored(value: Any) -> Any:
-    """Return a value of a graph. The dtypes of unpickled and mapped arrays are not NumPy's own objects. Fast paths
-    recognize only NumPy's objects, so return a view with NumPy's dtype."""
+    """Return a value of a graph. The dtypes of unpickled and mapped arrays are not NumPy's own dtype objects. Fast
+    paths recognize only NumPy's objects, so return a view with NumPy's dtype."""
     if isinstance(value, dict):
         return graph_of(value)
     usual = np.dtype(value.dtype.type) if isinstance(value, np.ndarray) else None

@@ -6,8 +6,8 @@ A row has the operator's name, a function, and the versions for which the functi
     Operator("Softmax", softmax, 13),
 
 The function takes the inputs of a node in their order, with None for absent inputs, and the attributes by their ONNX
-names. The function has ONNX's defaults. If older versions pass an input as an attribute, the input and the attribute
-have the same name, and one parameter takes both. The function returns an array or a tuple of arrays.
+names and with ONNX's defaults. If older versions pass an input as an attribute, the input and the attribute have the
+same name, and one parameter takes both. The function returns an array or a tuple of arrays.
 
 `traits` tell the rewriting passes which fusions the operator allows.
 
@@ -31,7 +31,7 @@ from int8blas.onnx.graph import Array, Node
 from int8blas.onnx.packed import Packed
 from int8blas.onnx.types import is_short, single, wide
 
-# The domain of operators that replace several nodes. No file has them.
+# The domain of operators that replace several nodes. Files do not have these operators.
 DOMAIN = "int8blas"
 # The domain of onnxruntime's operators.
 MICROSOFT = "com.microsoft"
@@ -96,8 +96,8 @@ class Traits:
     moves : bool
         Whether the result consists of elements of the first input.
     chooses : callable, optional
-        A function of a node's attributes. It returns whether the results consist of elements of the first input, which
-        are chosen by their positions or by their order.
+        A function of a node's attributes, which returns whether the results consist of elements of the first input,
+        chosen by their positions or by their order.
     view : bool
         Whether the function returns a view without copies where NumPy's strides allow it.
     reshapes : bool
@@ -107,9 +107,9 @@ class Traits:
     of_shape : bool
         Whether the results depend on the shapes of the inputs alone.
     sized_by : sequence of int, optional
-        The inputs whose values, together with the shapes of all inputs, determine the results' shapes. None if unknown.
+        The inputs whose values, with the shapes of all inputs, determine the results' shapes. None if they are unknown.
     post_op : callable, optional
-        A function of a node's attributes. It returns the node's post-ops.
+        A function of a node's attributes that returns the node's post-ops.
     algorithm : str
         The name of the binary post-op of a node with two operands.
     factors : Factors, optional
@@ -117,8 +117,8 @@ class Traits:
     heavy : bool
         Whether a node usually takes longer than the call of an onnxruntime session, 10 to 20 us.
     updates : mapping of int to int
-        For each result that is an updated input, the positions of the result and of the input. If such an input is a
-        :class:`Cache`, the function may update it in place.
+        For each result that is an updated input, the positions of the result and of the input. The function may update
+        an input in place if it is a :class:`Cache`.
     """
 
     elementwise: bool = False
@@ -142,7 +142,7 @@ class Traits:
 UNKNOWN = Traits()
 # The traits of an operator whose inputs' shapes determine the results' shapes.
 SHAPED = Traits(sized_by=())
-# The traits of an operator with these shapes, whose results have the first input's type.
+# The traits of an operator whose results have the type of the first input, and shapes known from the inputs' shapes.
 SAME_TYPE = Traits(typed_by=0, sized_by=())
 # The traits of an operator that multiplies matrices or draws samples.
 HEAVY = replace(SAME_TYPE, heavy=True)
@@ -218,7 +218,7 @@ def passes_to(function: Callable[..., Any]) -> Callable[[Call], Call]:
 
 def by_layout(count: int = 0, *, rounds: bool = True) -> Callable[[Callable[..., Call]], Callable[..., Call]]:
     """Declare that a function prepares an operator. The function takes the first input, `count` further inputs that
-    seldom change, and the attributes. It returns a function of all inputs, for a first input of this layout and for
+    seldom change, and the attributes. It returns a function of all inputs, for this layout of the first input and for
     these values of the further inputs. With `rounds`, the returned function computes 16-bit floats in float32."""
 
     def declare(prepare: Callable[..., Call]) -> Callable[..., Call]:
@@ -249,7 +249,7 @@ attributes_of = functools.cache(find_attributes)
 
 
 def find_choices(function: Callable[..., Any], name: str) -> tuple[Any, ...]:
-    """Return the values of a parameter whose annotation is a Literal; none for other parameters."""
+    """Return the values of a parameter whose annotation is a Literal, or no values for any other parameter."""
     while name not in signature_of(function).parameters:
         function = PASSES[function]
     annotation = signature_of(function).parameters[name].annotation
@@ -272,12 +272,12 @@ required_by = functools.cache(find_required)
 
 def check_attributes(operator: Operator, node: Node) -> None:
     """Check a node's attributes. :mod:`reader` has checked the attributes of ONNX's own operators by their schemas,
-    except which strings they may be.
+    which do not list the allowed strings.
 
     Raises
     ------
     ValueError
-        If an attribute is missing, or has another type or value than the operator takes, or if the operator lacks it.
+        If an attribute is missing, if the operator lacks it, or if the operator does not take its type or value.
     """
     known = attributes_of(operator.function)
     unknown = sorted(node.attributes.keys() - known.keys()) if operator.domain == MICROSOFT else []

@@ -3,9 +3,9 @@
     Reshape, Unsqueeze, Transpose, Squeeze, Gather of one index     q, k or v of a joint projection, by heads
     Expand, Reshape                                                 one mask for all heads
 
-NumPy finds the view once for each shape, and later calls create it directly. If the last operator must copy, it copies.
-If such operators follow a DequantizeLinear, they are moved before it and move its int8 source, which has fewer bytes.
-Then a table replaces the nodes if the result is quantized again.
+NumPy finds the view once for each shape, and later calls create the view directly. The last operator may also copy. If
+operators that move elements follow a DequantizeLinear, they are put before it and move its int8 source, which has fewer
+bytes. A table then replaces the nodes if the result is quantized again.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from int8blas.onnx.patterns import Pattern, Quantized
 from int8blas.onnx.shape import MOST_INPUTS, VIEWS
 from int8blas.onnx.table import DOMAIN, attributes_of
 
-# These operators change the shape, but not the order of elements.
+# The operators that change the shape, but not the order of elements.
 UNMOVED = {kind for kind, traits in TABLE.traits.items() if traits.reshapes}
 
 
 def moved_pattern(pattern: Pattern) -> Pattern:
-    """If operators that only move, choose or pad elements follow a DequantizeLinear with one positive scale, move them
+    """Move operators that only move, choose or pad elements from after a DequantizeLinear with one positive scale to
     before it. All consumers of the dequantized tensor must move, choose or pad elements, use only the shape, or be
     QuantizeLinear. The nodes must be sorted, each node after the nodes that it needs.
     """
@@ -86,8 +86,8 @@ def keeps_bytes(pattern: Pattern, node: Node) -> bool:
 
 
 def view_up_to(pattern: Pattern, node: Node) -> Node | None:
-    """Return the node that replaces two or more successive operators that copy no element, up to the given node.
-    Return None if there are no such operators. The outputs of the graph stay separate arrays."""
+    """Return the node that replaces two or more successive operators that copy no element, up to the given node, or
+    None. The outputs of the graph stay separate arrays."""
     if not is_move(pattern, node) or node.outputs[0] in pattern.kept:
         return None
     consumers = pattern.consumers.get(node.outputs[0], [])
@@ -110,7 +110,7 @@ def view_up_to(pattern: Pattern, node: Node) -> Node | None:
 
 def is_shared_copy(pattern: Pattern, node: Node) -> bool:
     """Return whether several nodes take a result that may be a copy: the result of a Reshape or Flatten after an
-    operator that changes the order of elements. A view for each of these nodes would copy again."""
+    operator that changes the order of elements. A separate view for each of the nodes would copy again."""
     producer = pattern.producers.get(node.inputs[0])
     several = node.kind in ("Reshape", "Flatten") and len(pattern.consumers.get(node.outputs[0], [])) > 1
     return several and producer is not None and is_move(pattern, producer) and producer.kind not in UNMOVED

@@ -1,4 +1,4 @@
-"""Operators that sample images at real positions, and the choice among boxes."""
+"""Operators that sample images at real positions, and NonMaxSuppression."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def grid_sample(
     padding_mode: Literal["zeros", "border", "reflection"] = "zeros",
 ) -> Array:
     """Sample images (n, c, *sizes) at positions (n, *outputs, dimensions). The coordinates of a position are from -1 to
-    1. The coordinate of the last dimension comes first. Samples outside of the image have weights too."""
+    1. The coordinate of the last dimension comes first. Positions outside of the image also have weights."""
     kind = mode.removeprefix("bi")
     sizes, dtype = x.shape[2:], x.dtype if x.dtype.char in "fd" else np.dtype(np.float64)
     if grid.shape[:1] != x.shape[:1] or grid.ndim != x.ndim or grid.shape[-1] != len(sizes):
@@ -96,8 +96,8 @@ def non_max_suppression(
 
 
 def bilinear_taps(at: Array, size: int) -> Iterator[tuple[Array, Array]]:
-    """Yield both positions around each coordinate and their weights. Weights are 0 if the coordinate is more than one
-    element outside of the image."""
+    """Yield the two positions around each coordinate, and their weights. Weights are 0 if the coordinate is more than
+    one element outside of the image."""
     inside = (at >= -1) & (at <= size)
     at = np.clip(at, 0, size - 1)
     first = at.astype(np.int64)

@@ -1,8 +1,8 @@
 """Compute float16 networks in float32. Weights are converted once at load, and inputs and outputs in each run.
 
 In float16 each operator would convert its inputs and round its result, and sums in float16 would lose digits. Networks
-without float16 weights are not changed. Networks with quantized operators are not changed either, because the rounding
-of quantized operators depends on float16.
+without float16 weights do not change. Networks with quantized operators do not change either, because the rounding of
+quantized operators depends on float16.
 """
 
 from __future__ import annotations
@@ -43,8 +43,7 @@ def widened(network: Network) -> Network:
 
 
 def cache_names(graph: Graph) -> set[str]:
-    """Return the inputs and outputs that are a cache, which one node reads and updates. These inputs and outputs keep
-    their types."""
+    """Return the inputs and outputs that keep their types, because they are a cache that one node reads and updates."""
     inputs, outputs = ({value.name for value in values} for values in (graph.inputs, graph.outputs))
     names = [name for node in graph.nodes for name in node.inputs]
     found: set[str] = set()
@@ -66,7 +65,7 @@ def has_weights(graph: Graph) -> bool:
 
 
 def widened_graph(graph: Graph, names: dict[str, str]) -> Graph:
-    """Return a graph in float32, with other names of some tensors."""
+    """Return a graph in float32, with new names of some tensors."""
     constants = {name: wide_value(array) for name, array in graph.constants.items()}
     inputs, outputs = (tuple(port(value, names) for value in values) for values in (graph.inputs, graph.outputs))
     return replace(graph, nodes=[widened_node(node, names) for node in graph.nodes], constants=constants,
@@ -88,7 +87,7 @@ def widened_node(node: Node, names: dict[str, str]) -> Node:
 
 
 def wide_value(value: Any, names: dict[str, str] | None = None) -> Any:
-    """Convert a float16 array or a graph to float32. Return other values unchanged."""
+    """Convert a float16 array or a graph to float32, and return any other value unchanged."""
     if isinstance(value, Graph):
         return widened_graph(value, names or {})
     return value.astype(np.float32) if isinstance(value, np.ndarray) and value.dtype == HALF else value

@@ -29,11 +29,11 @@ CHANNELS_LAST: tuple[Any, ...] = ("nwc", "nhwc", "ndhwc")
 TURNS = {n: ((0, *range(2, n), 1), (0, n - 1, *range(1, n - 1))) for n in range(3, 6)}
 # Paddings that depend on the sizes, and their names in core.spatial.
 SAME = {"SAME_UPPER": "same", "SAME_LOWER": "same_lower"}
-# For at most this number of windows, products have a row for each window. Otherwise they have a column for each window.
+# Up to this number of windows, products have a row for each window. Above this number, products have a column for each.
 FEW_WINDOWS = 8
-# With fewer weights, copies for such a product, and for padding, take longer than the product: 64 filters of 128 x 3
-# with padding take 16 us with rows and 11 us with columns. 256 filters of 256 x 3 take 31 us with rows and 42 us with
-# columns (AVX-512, Zen 5).
+# With fewer weights, the copies for a product with rows of windows, and for padding, take longer than the product: 64
+# filters of 128 x 3 with padding take 16 us with rows and 11 us with columns. 256 filters of 256 x 3 take 31 us with
+# rows and 42 us with columns (AVX-512, Zen 5).
 FEW_WEIGHTS, FEW_PADDED = 1 << 15, 1 << 16
 
 
@@ -45,11 +45,11 @@ class Windows(NamedTuple):
     dilations: tuple[int, ...]
     padding: tuple[tuple[int, int], ...]
     outputs: tuple[int, ...]
-    # The padding from the attributes: `padding` without the pixels that ceil_mode adds at the end.
+    # The padding that the attributes declare: `padding` without the pixels that ceil_mode adds at the end.
     declared: tuple[tuple[int, int], ...] = ()
 
     def is_whole(self, spatial: Sizes) -> bool:
-        """Return whether all windows that fit the padded image exist (ceil_mode may leave out the last one), and each
+        """Return whether all windows that fit the padded image exist (ceil_mode may omit the last window), and each
         window contains an element of the image."""
         all_of = zip(spatial, self.padding, self.kernel, self.dilations, self.strides, self.outputs, strict=True)
         full = all((n + b + a - d * (k - 1) - 1) // s + 1 == count for n, (b, a), k, d, s, count in all_of)
@@ -139,8 +139,8 @@ def has_channels_last(x: Array) -> bool:
 
 
 def order_of(x: Array) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the order of an array's dimensions in memory if channels are last there, otherwise the order of its shape.
-    Also return the inverse order."""
+    """Return the order of an array's dimensions in memory if channels are last in memory, or else the order of its
+    shape. Also return the inverse order."""
     return TURNS[x.ndim] if has_channels_last(x) else (tuple(range(x.ndim)),) * 2
 
 
@@ -155,7 +155,7 @@ def conv(
     at = windows(x.shape[2:], w.shape[2:], strides, pads, dilations, auto_pad)
     n, oc, count, depth = x.shape[0], w.shape[0], math.prod(at.outputs), w.shape[1] * math.prod(at.kernel)
     # If there are few windows, the product in `multiply` has a row for each window. real_convolution takes images with
-    # more windows, and single channels.
+    # many windows, and convolutions of single channels.
     many = w.size >= (FEW_PADDED if any(map(any, at.padding)) else FEW_WEIGHTS)
     few = group == 1 and count <= FEW_WINDOWS and max(w.shape[:2]) > 1 and (many or x.dtype != np.float32)
     if x.dtype == np.float32 == w.dtype and x.ndim in TURNS and not few:
@@ -224,8 +224,8 @@ def conv_transpose(
 def transposed_padding(
     spatial: Sizes, full: Sizes, strides: Sizes, pads: Sizes | None, auto_pad: str, output_shape: Sizes | None
 ) -> list[tuple[int, int]]:
-    """Return the number of elements to cut from each side of the full result. For a negative number, append zeros
-    instead."""
+    """Return the number of elements to cut from each side of the full result. A negative number says how many zeros to
+    append."""
     n = len(spatial)
     if output_shape is None and auto_pad in ("NOTSET", "VALID"):
         return list(padding_of(spatial, full, strides, pads, auto_pad))
@@ -265,7 +265,7 @@ def has_elements(
 
 
 def window_along(at: Windows, d: int) -> tuple[int, int, int, int]:
-    """Return the window along a spatial dimension as reduce_windows takes it."""
+    """Return the window along a spatial dimension in the form that reduce_windows takes."""
     return at.kernel[d], at.strides[d], at.dilations[d], at.padding[d][0]
 
 
@@ -299,7 +299,7 @@ def pooled(function: Callable[..., Any], x: Array, at: Windows, **more: Any) -> 
 
 
 def one_or_all(values: tuple[Any, ...]) -> Any:
-    """Return one number if all values are equal, else the values. int8blas checks a single number faster."""
+    """Return one number if all values are equal, else the values, because int8blas checks a single number faster."""
     first = values[0]
     if isinstance(first, tuple):
         return first[0] if values == ((first[0],) * 2,) * len(values) else values

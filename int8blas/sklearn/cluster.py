@@ -1,4 +1,4 @@
-"""``KMeans`` and ``MiniBatchKMeans``: Lloyd's algorithm on bytes, with all samples or a few in each step."""
+"""``KMeans`` and ``MiniBatchKMeans``, Lloyd's algorithm on bytes with all samples, or a few, in each step."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
 
     Notes
     -----
-    uint8 and int8 samples stay unchanged. Other samples become int8, with one scale and with the middle of each
-    feature's range as 0. At first, centers are rounded to bytes, and their distances from samples are exact. When the
-    assignment of samples no longer changes, centers have 16 bits. Means are computed from exact sums. Results do not
-    depend on the CPU or the number of threads. A cluster that loses all samples gets the sample that is farthest from
-    its center.
+    uint8 and int8 samples stay unchanged. Samples of other dtypes become int8, with one scale and with the middle of
+    each feature's range as 0. At first, centers are rounded to bytes, and their distances from samples are exact. Once
+    the assignment of samples no longer changes, centers have 16 bits. Means are computed from exact sums. Results do
+    not depend on the CPU or the number of threads. A cluster that loses all samples gets the sample that is farthest
+    from its center.
 
     Examples
     --------
@@ -204,7 +204,7 @@ class MiniBatchKMeans(KMeans):
     init : {'k-means++', 'random'} or array_like of shape (n_clusters, n_features), optional
         The first centers, as for :class:`KMeans`. The centers are drawn from three batches.
     n_init : int, optional
-        The number of draws of first centers. The fit uses the draw with the least inertia of three batches.
+        The number of draws of first centers. The fit uses the draw for which three batches have the least inertia.
     max_iter : int, optional
         The maximum number of passes. The number of steps of a pass is the number of samples divided by `batch_size`.
     batch_size : int, optional
@@ -369,7 +369,7 @@ def _spread(rows: Int8, count: int, random: np.random.RandomState) -> list[int]:
 
 def _lloyd(rows: Int8, centers: Floats, most: int, tolerance: float) -> tuple[Floats, Labels, float, int]:
     """Return centers, labels, inertia and the number of iterations. Centers are rounded to bytes as long as iterations
-    with rounded centers still improve them."""
+    with rounded centers reduce the inertia."""
     squares = _squares(rows)
     variance = squares.mean() - np.square(rows.mean(axis=0)).sum()
     enough = tolerance * float(variance) / rows.shape[1]
@@ -424,7 +424,7 @@ def _words(centers: Floats) -> Words:
 
 
 def _terms(words: Words, rows: Int8) -> Floats:
-    """Return squared distances to centers, minus the squares of rows."""
+    """Return the squared distances of rows to centers, minus the sums of squares of the rows."""
     terms = words.products(rows)
     terms *= -2
     terms += np.einsum("kd,kd->k", words.held, words.held)
@@ -436,8 +436,8 @@ def _squares(rows: Int8) -> Floats:
 
 
 def _move(sums: npt.NDArray[np.int64], rows: Int8, before: Labels, labels: Labels) -> None:
-    """Update the exact sums of clusters for the rows that have changed their cluster. The update is a product of a
-    matrix of -1, 0 and 1 with these rows. Before the first assignment all labels are -1 and all sums are 0."""
+    """Update the exact sums of clusters for the rows that have changed their cluster. The update multiplies these rows
+    by a matrix of -1, 0 and 1. Before the first assignment all labels are -1 and all sums are 0."""
     clusters, changed = np.arange(len(sums)), np.flatnonzero(labels != before)
     for start in range(0, len(changed), COUNTED):
         some = changed[start : start + COUNTED]

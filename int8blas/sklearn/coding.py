@@ -1,7 +1,7 @@
 """Represent samples as bytes, and matrices of floats as two matrices of bytes.
 
-uint8 and int8 samples are not quantized. uint8 becomes int8 by subtracting 128, which changes no distance and no
-covariance. Other samples are floats, and are quantized to int8, with the middle of each feature's range as 0.
+uint8 and int8 samples are not quantized. uint8 becomes int8 by subtracting 128, which keeps distances and covariances.
+Samples of other dtypes are floats that are quantized to int8, with the middle of each feature's range as 0.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from int8blas.gemm.packing import pack_b
 Floats = npt.NDArray[np.float64]
 Int8 = npt.NDArray[np.int8]
 
-# The number of samples that are converted or multiplied at a time. With 128 features, their float64 values take 1 MiB.
+# The number of samples that are converted or multiplied at a time: 1 MiB of float64 with 128 features.
 BLOCK = 1024
 BYTES = (np.dtype(np.int8), np.dtype(np.uint8))
 
@@ -56,7 +56,7 @@ class Coding:
         return rows
 
     def _same(self, x: npt.NDArray[Any]) -> Int8:
-        """Return samples if their dtype or their values fit the dtype of the first samples."""
+        """Return samples as int8, if their dtype or their values fit the dtype of the first samples."""
         if x.dtype != self.dtype:
             info = np.iinfo(self.dtype)
             if not ((x >= info.min) & (x <= info.max) & (x == np.rint(x))).all():
@@ -65,7 +65,7 @@ class Coding:
         return x.view(np.int8) ^ np.int8(-128) if self.dtype == np.uint8 else x.view(np.int8)
 
     def floats(self, rows: npt.NDArray[Any]) -> Floats:
-        """Return the floats for which bytes, or means of bytes, stand."""
+        """Return the floats that bytes, or means of bytes, stand for."""
         return rows * self.step + self.middle
 
 

@@ -39,10 +39,10 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     Notes
     -----
-    The covariance is computed from exact integers. uint8 and int8 samples are these integers. Other samples become
-    int8, with a scale for each feature. Samples are projected on components in 16 bits, with exact products. The error
-    of an element is about 1e-4 of the largest element of the result. Samples of bytes may be mapped from a file,
-    because they are read once, some at a time.
+    The covariance is computed exactly from integers. uint8 and int8 samples are these integers. Samples of other dtypes
+    become int8, with a scale for each feature. Samples are projected on components in 16 bits, with exact products. The
+    error of a projection is about 1e-4 of the largest element of the result. Samples of bytes may be mapped from a
+    file, because the fit reads them once, block by block.
 
     Examples
     --------
@@ -122,7 +122,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return result
 
     def inverse_transform(self, X: Any) -> Floats:  # noqa: N803
-        """Return the samples for which projections stand.
+        """Return the samples that projections stand for.
 
         Parameters
         ----------

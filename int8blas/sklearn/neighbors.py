@@ -21,8 +21,8 @@ METRICS = {"euclidean": "sqeuclidean", "cosine": "cosine"}
 
 
 class _Search:
-    """Find the nearest samples. The search is exact for bytes. For floats, it finds candidates in int8 and ranks them
-    by the floats."""
+    """Find the nearest samples. For bytes, the search is exact. For floats, the search finds candidates in int8 and
+    ranks them by the floats."""
 
     def __init__(self, x: npt.NDArray[Any], metric: str) -> None:
         self.metric = METRICS[metric]
@@ -138,9 +138,9 @@ class NearestNeighbors(_Neighbors, neighbors.NearestNeighbors):
 
     Notes
     -----
-    The search is exact for uint8 and int8 samples. For other samples it finds four candidates in int8 for each
-    neighbor, and ranks the candidates by the distances of their floats. So distances are exact for the floats, but a
-    true neighbor may be missing.
+    The search is exact for uint8 and int8 samples. For samples of other dtypes, the search finds four candidates in
+    int8 for each neighbor, and ranks the candidates by the distances of their floats. The distances are exact for the
+    floats, but a true neighbor may be missing.
 
     Examples
     --------
@@ -164,7 +164,7 @@ class NearestNeighbors(_Neighbors, neighbors.NearestNeighbors):
 class KNeighborsTransformer(_Neighbors, neighbors.KNeighborsTransformer):
     """scikit-learn's ``KNeighborsTransformer`` with a search among bytes.
 
-    It returns a sparse graph for other estimators of scikit-learn.
+    ``KNeighborsTransformer`` returns a sparse graph for other estimators of scikit-learn.
 
     Parameters
     ----------

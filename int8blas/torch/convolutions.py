@@ -30,7 +30,7 @@ TORCH_KINDS: tuple[tuple[Any, ...], ...] = (
 
 
 def by_outputs(weight: Tensor, groups: int) -> Tensor:
-    """Exchange inputs and outputs within each group: (in, out / groups, ...) becomes (out, in / groups, ...)."""
+    """Exchange inputs and outputs within each group: weights (in, out / groups, ...) become (out, in / groups, ...)."""
     return weight.unflatten(0, (groups, -1)).transpose(1, 2).flatten(0, 1)
 
 
@@ -38,7 +38,7 @@ class Int8Conv(WeightedModule):
     """A convolution, or a transposed convolution, with int8 weights. A call quantizes each image of its source.
 
     :func:`quantize_` creates this module from ``nn.Conv1d``, ``Conv2d``, ``Conv3d``, ``nn.ConvTranspose1d``,
-    ``ConvTranspose2d`` and ``ConvTranspose3d``. Images with their channels last in memory (``torch.channels_last``) are
+    ``ConvTranspose2d`` and ``ConvTranspose3d``. Images with channels last in memory (``torch.channels_last``) are
     fastest, and give results with channels last.
 
     Parameters
@@ -148,7 +148,7 @@ class Int8Conv(WeightedModule):
         return lowered(result)
 
     def padding_for(self, x: Tensor, output_size: Sequence[int]) -> tuple[int, ...]:
-        """Return the output padding with which a transposed convolution of x has this size.
+        """Return the output padding with which a transposed convolution of x has the given size.
 
         Parameters
         ----------

@@ -60,7 +60,7 @@ class Int8Module(nn.Module):
         self._held = Held(self._buffers.values())
 
     def _current(self) -> Any:
-        """Return the layer. Create it again if a buffer was replaced or changed in place."""
+        """Return the layer. Create the layer again if a buffer was replaced or changed in place."""
         if not self._held.holds(self._buffers.values()):
             self._renew()
         return self._layer
@@ -70,8 +70,8 @@ class Int8Module(nn.Module):
         return f"module {self.label!r}, {self}" if self.label else f"{self}"
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        """Raise an error for other devices. If `fn` changes the dtype, keep the integers, and store the new dtype for
-        tables and for dequantize_."""
+        """Raise an error if `fn` moves the module to another device than the CPU. If `fn` changes the dtype, keep the
+        integers, and store the new dtype for tables and for dequantize_."""
         converted = fn(torch.empty(0, dtype=self.dtype))
         if converted.device.type != "cpu":
             raise RuntimeError(
@@ -126,8 +126,8 @@ class WeightedModule(Int8Module):
     def weight(self) -> Tensor:
         """The dequantized weights, in torch's order and in their original dtype.
 
-        Each access returns another tensor. It computes its values when a function of torch first reads them: `shape`,
-        `dtype` and `device` need no values. ``nn.Parameter`` needs ``weight.clone()``.
+        Each access returns another tensor. The tensor computes its values when a function of torch first reads them.
+        `shape`, `dtype` and `device` need no values. For an ``nn.Parameter``, pass ``weight.clone()``.
         """
         return (
             self._dequantize()
@@ -153,7 +153,7 @@ class Int8Linear(WeightedModule):
     in_features, out_features : int
         Sizes of source and result.
     packed : Tensor of int8
-        The packed weights, in the memory of the layer's PackedB. The tensor may be replaced, but not written to.
+        The packed weights, in the memory of the layer's PackedB. Callers may replace the tensor, not write to it.
     scale : Tensor of float32
         One scale for each output channel, or (groups, out_features).
     bias : Tensor of float32 or None
@@ -304,8 +304,8 @@ class Int8Linear(WeightedModule):
         keep_layer(self.packed, (self.weight_only,), self._layer, (self.scale, self.bias))
 
 
-# The number of elements that quantized_rows converts at a time: 1 MB of float32. A copy of all weights in float32 would
-# need as much memory as the weights.
+# The number of elements that quantized_rows converts at a time: 1 MB of float32. A float32 copy of all weights would
+# double the memory of quantization.
 BLOCK = 1 << 18
 
 
@@ -322,7 +322,7 @@ def quantized_rows(weight: Tensor) -> tuple[np.ndarray[Any, Any], np.ndarray[Any
 
 
 def additive(mask: Tensor | None, dtype: torch.dtype) -> Tensor | None:
-    """Return a mask that is added to scores. In a mask of bool, True hides a position."""
+    """Return a mask in the form that is added to scores. In a mask of bool, True hides a position."""
     if mask is None:
         return None
     if mask.dtype == torch.bool:
@@ -428,7 +428,7 @@ class Int8MultiheadAttention(nn.Module):
         return y if self.batch_first else y.transpose(0, 1), weights
 
     def _check_masks(self, query: Tensor, key: Tensor, mask: Tensor | None, padding: Tensor | None) -> None:
-        """Raise an error for masks that torch's layer does not take. Otherwise int8blas would broadcast them."""
+        """Raise an error for masks that torch's layer does not take, because int8blas would broadcast such masks."""
         (n, steps), keys = query.shape[:2], key.shape[1]
         plain, whole = (steps, keys), (n * self.num_heads, steps, keys)
         if mask is not None and tuple(mask.shape) not in (plain, whole):

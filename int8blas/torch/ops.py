@@ -1,7 +1,7 @@
 """The operators ``int8blas::linear``, ``convolution`` and ``embedding``: int8 layers for compilers of torch.
 
-An operator takes the tensors of a layer, and finds the layer of these tensors. If no such layer exists, the operator
-creates the layer, because a program that torch.export wrote and another process loaded has only the tensors.
+An operator takes the tensors of a layer, and finds the layer of these tensors. If the layer does not exist, the
+operator creates it: a program that torch.export wrote and another process loaded has only the tensors.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, from_numpy, get_num_threads, is_grad_enabled
 
-# A call with one row takes a few microseconds. Looking these names up in their modules would take one more microsecond.
+# Looking these names up in their modules would add a microsecond to a call, which takes a few for one row.
 from torch._C import _get_tracing_state, _is_any_autocast_enabled, _len_torch_dispatch_stack
 from torch._C._functorch import maybe_current_level
 from torch.utils.weak import WeakTensorKeyDictionary
@@ -37,7 +37,7 @@ REMEDY = "call int8blas.torch.dequantize_(model) before training, or train the f
 
 
 def told_of(kind: str, name: str) -> str:
-    """Return the kind of a module. If the module has a name in its model, the name comes first."""
+    """Return the kind of a module, after the name of the module in its model, if it has a name."""
     return f"module {name!r}, {kind}," if name else kind
 
 
@@ -50,7 +50,7 @@ def lowered(y: Tensor) -> Tensor:
 
 def version(tensor: Tensor | None) -> int | None:
     """Return the number of changes of a tensor in place. Return None for a tensor of ``torch.inference_mode``, because
-    torch does not count its changes."""
+    torch does not count the changes of such tensors."""
     return None if tensor is None or tensor.is_inference() else tensor._version
 
 
@@ -61,7 +61,7 @@ class Held:
         self.pairs = [(tensor, version(tensor)) for tensor in tensors]
 
     def holds(self, tensors: Collection[Tensor | None]) -> bool:
-        """Return whether these are the same tensors, and unchanged."""
+        """Return whether the given tensors are the stored tensors, and unchanged."""
         if len(tensors) != len(self.pairs):
             return False
         for tensor, (held, count) in zip(tensors, self.pairs):  # noqa: B905, strict= takes 0.1 us
@@ -106,13 +106,13 @@ def unpacked(packed: Tensor, scale: Tensor, in_features: int) -> PackedB:
 
 
 def thread_limit() -> AbstractContextManager[Any]:
-    """Return a context in which int8blas uses no more threads than torch does."""
+    """Return a context in which int8blas uses at most torch's number of threads."""
     threads = get_num_threads()
     return num_threads(threads) if threads < num_threads() else nullcontext()
 
 
 def array_of(x: Tensor) -> np.ndarray[Any, Any]:
-    """Return a tensor of floats as an array of float32. It shares the memory of a float32 tensor."""
+    """Return a tensor of floats as an array of float32, which shares the memory of a float32 tensor."""
     if x.requires_grad:
         x = x.detach()
     x = x.resolve_neg()  # torch negates some views, such as z.conj().imag, only when it reads them
@@ -120,7 +120,7 @@ def array_of(x: Tensor) -> np.ndarray[Any, Any]:
 
 
 def multiply(layer: Callable[..., Any], x: Tensor) -> Tensor:
-    """Apply a layer. The result has the dtype of x. The layer uses no more threads than torch does."""
+    """Apply a layer. The result has the dtype of x. The layer uses at most torch's number of threads."""
     if x.dtype not in FLOATS:
         raise TypeError(
             f"input must be float32, bfloat16 or float16, got {x.dtype}: convert it, or keep the module float "
@@ -204,7 +204,7 @@ def _(gradient: Tensor, shape: Sequence[int], text: str) -> Tensor:
 
 
 def refuse_vmap(kind: str, remedy: str) -> Callable[..., Any]:
-    """Return a rule of torch.vmap that raises an error. The last argument of an operator is the name of its module, but
+    """Return a rule of torch.vmap that raises an error. The last argument of an operator is the name of its module;
     torch omits an empty name."""
 
     def rule(info: Any, in_dims: Any, *args: Any) -> Any:
@@ -215,13 +215,13 @@ def refuse_vmap(kind: str, remedy: str) -> Callable[..., Any]:
 
 
 def set_shape(kind: str, ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    """Store the shape of x, the number of inputs, and the error's text, which the backward pass needs."""
+    """Store the shape of x, the number of inputs, and the text of the error for the backward pass."""
     ctx.shape, ctx.inputs = inputs[0].shape, len(inputs)
     ctx.text = f"{told_of(f'{kind} of {inputs[2].shape[-1]} outputs', inputs[-1])} has no gradient: {REMEDY}"
 
 
 def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-    """Call an operator that raises an error. A compiler can trace the operator in a backward pass that never runs."""
+    """Call an operator that raises an error, which a compiler can trace in a backward pass that never runs."""
     return refuse_gradient(gradient, ctx.shape, ctx.text), *(None,) * (ctx.inputs - 1)
 
 
@@ -235,8 +235,7 @@ def make_convolution(
     quantized: Tensor, scale: Tensor, bias: Tensor | None, strides: Any, pads: Any, dilation: Any, groups: int,
     output_padding: Any, channels_last: bool,
 ) -> Convolution | Deconvolution:  # fmt: skip
-    """Return a dynamic convolution with int8 weights. If there is an output padding, return a transposed
-    convolution."""
+    """Return a dynamic convolution with int8 weights. With an output padding, return a transposed convolution."""
     layouts = ("nwc", "nhwc", "ndhwc") if channels_last else ("ncw", "nchw", "ncdhw")
     weights = quantized.detach().numpy()
     options: dict[str, Any] = {
@@ -261,7 +260,7 @@ FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}
 
 
 def is_channels_last(x: Tensor) -> bool:
-    """Return whether images have their channels last. A convolution's result then has its channels last, too."""
+    """Return whether images have their channels last. Convolutions keep channels last."""
     last = FORMATS.get(x.dim())
     return last is not None and not x.is_contiguous() and x.is_contiguous(memory_format=last)
 
@@ -279,7 +278,7 @@ def convolve(layer: Convolution | Deconvolution, x: Tensor, channels_last: bool)
     """Apply a convolution to images (n, channels, ...). The images and the layer may have channels last."""
     if not channels_last:
         return multiply(layer, x)
-    # NumPy moves the axes, because torch refuses to change in place a view that an operator returns.
+    # Let NumPy move the axes: torch would make the result a view, and refuses to change such a view in place.
     there, back = MOVES[x.dim()]
     y = multiply(lambda source: layer(source.transpose(there)).transpose(back), x)
     return y.contiguous(memory_format=FORMATS[x.dim()])
@@ -290,8 +289,8 @@ def convolution(
     x: Tensor, quantized: Tensor, scale: Tensor, bias: Tensor | None, strides: Sequence[int], pads: Sequence[int],
     dilation: Sequence[int], groups: int, output_padding: Sequence[int], name: str = "",
 ) -> Tensor:  # fmt: skip
-    """Return the convolution of x with int8 weights. If there is an output padding, the convolution is transposed.
-    `pads` has two numbers for each dimension."""
+    """Return the convolution of x with int8 weights. With an output padding, the convolution is transposed. `pads` has
+    two numbers for each dimension."""
     pairs = list(zip(pads[::2], pads[1::2], strict=True))
     last = is_channels_last(x)
     parameters = strides, pairs, dilation, groups, output_padding, last
@@ -347,7 +346,7 @@ def traces() -> bool:
 
 
 def runs_now(x: Tensor) -> bool:
-    """Return whether x is a plain tensor that nothing traces, so that a module may compute without the dispatcher."""
+    """Return whether a module may compute without the dispatcher: x is a plain tensor, and nothing is tracing."""
     return (
         type(x) is Tensor
         and not (x.requires_grad and is_grad_enabled())

@@ -22,7 +22,7 @@ class Integers(NamedTuple):
     bias: Tensor | None
 
 
-# The remedies for layers whose integers cannot be used. After the remedy, quantize_ quantizes the float weights.
+# The remedies for layers whose integers int8blas cannot use. After a remedy, quantize_ quantizes the float weights.
 TORCHAO = "restore its floats first: module.weight = torch.nn.Parameter(module.weight.dequantize())"
 TORCH_AO = (
     "replace it by a torch.nn.Linear with the weight module.weight().dequantize() and the bias module.bias() first"
@@ -32,7 +32,7 @@ TORCH_AO = (
 def integers_of(module: Any) -> Integers | None:
     """Return the integers of a linear layer of torchao, torch.ao, bitsandbytes or GPTQ in 8 bits, or None.
 
-    If the integers of such a layer cannot be used, a ValueError says why.
+    If int8blas cannot use the integers of the layer, a ValueError says why.
     """
     weight = module._parameters.get("weight")
     if weight is not None and hasattr(weight, "qdata"):
@@ -95,7 +95,7 @@ def of_gptq(module: Any) -> Integers:
     packed, scales = module.qweight.detach().numpy(), module.scales.detach().float()
     if getattr(module, "bits", 8) != 8:
         raise ValueError(f"it has {module.bits} bits, not 8; quantize the float model instead")
-    # Files of the first format version store each zero point minus 1: 127 for 128.
+    # Files of GPTQ's first format version store each zero point minus 1: 127 for 128.
     if not np.isin(np.unique(module.qzeros.detach().numpy().view(np.uint8)), (127, 128)).all():
         raise ValueError("its zero points are not 128; GPTQ with sym=True makes such layers")
     rows = 4 * packed.shape[0]
@@ -111,8 +111,8 @@ def of_gptq(module: Any) -> Integers:
 class int_mm:  # noqa: N801, a function to its users
     """Replace ``torch._int_mm`` on the CPU, which torchao and other quantizers call, by :func:`int8blas.matmul`.
 
-    All callers then get exact results, including code of ``torch.compile``. Use a ``with`` block, or :meth:`start` and
-    :meth:`stop`.
+    All callers of ``torch._int_mm`` then get exact results, including code of ``torch.compile``. Use a ``with`` block,
+    or :meth:`start` and :meth:`stop`.
 
     Examples
     --------

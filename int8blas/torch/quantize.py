@@ -55,9 +55,9 @@ class Int8Dynamic(Config):
     Parameters
     ----------
     group : int, optional
-        The number of inputs that share a scale in linear layers and attention: a multiple of 4, at most 16384. Each
-        output channel then has a scale for each group of inputs. A layer stays float if `group` does not divide its
-        number of inputs. By default each output channel has one scale.
+        The number of inputs that share a scale in linear layers and attention: a multiple of 4, at most 16384. With
+        `group`, each output channel has a scale for each group of inputs. A layer stays float if `group` does not
+        divide its number of inputs. By default each output channel has one scale.
 
     Examples
     --------
@@ -71,9 +71,9 @@ class Int8Dynamic(Config):
 class Int8WeightOnly(Config):
     """Use int8 weights, and do not quantize sources, so that only weights are rounded.
 
-    Linear layers, attention and embeddings are replaced. A linear layer is an :class:`int8blas.RealProduct`. For one
-    row it is faster than float32, because reading the weights takes most of the time. :class:`Int8Dynamic` is faster
-    for all sizes, but less accurate.
+    :func:`quantize_` replaces linear layers, attention and embeddings. A linear layer becomes an
+    :class:`int8blas.RealProduct`. For one row a RealProduct is faster than float32, because reading the weights takes
+    most of the time. :class:`Int8Dynamic` is faster for all sizes, but less accurate.
 
     Parameters
     ----------
@@ -135,8 +135,8 @@ def kind_of(module: nn.Module) -> Any:
     """Return the key of a module in KINDS, or its own type."""
     if is_conv1d(module) or is_falcon(module) or integers_of(module) is not None:
         return nn.Linear
-    # torch.nn.utils.parametrize gives each parametrized module a separate class. The attributes of this class return
-    # the weights that forward would use.
+    # torch.nn.utils.parametrize gives each parametrized module a subclass, whose attributes return the weights that
+    # forward would use.
     return type(module).__mro__[1] if is_parametrized(module) else type(module)
 
 
@@ -227,8 +227,8 @@ def quantize_(
     ``nn.RNN`` and their cells, ``nn.MultiheadAttention`` (also in ``nn.TransformerEncoderLayer``), ``nn.Embedding``,
     ``nn.EmbeddingBag`` and ``Conv1D`` and ``FalconLinear`` of transformers are replaced, including modules with
     ``torch.nn.utils.parametrizations``. Linear layers that torchao, ``torch.ao``, bitsandbytes or GPTQ have quantized
-    to 8 bits without zero points keep their integers, bit for bit. All other modules stay unchanged: subclasses,
-    modules with hooks, dtypes other than float32, bfloat16 and float16, devices other than the CPU.
+    to 8 bits without zero points keep their integers, bit for bit. All other modules stay unchanged, such as
+    subclasses, modules with hooks, dtypes other than float32, bfloat16 and float16, devices other than the CPU.
 
     Parameters
     ----------
@@ -237,7 +237,7 @@ def quantize_(
     config : Int8Dynamic or Int8WeightOnly, optional
         The configuration. The default is Int8Dynamic.
     filter : callable, optional
-        ``filter(name, module)`` says whether to replace a module; `name` is its name in the model.
+        ``filter(name, module)`` says whether to replace a module; `name` is the name of the module in the model.
 
     Returns
     -------
@@ -252,7 +252,7 @@ def quantize_(
     Warns
     -----
     UserWarning
-        If a module of these kinds stays float although `filter` chose it. The warning says why.
+        If a module of a kind that ``quantize_`` replaces stays float although `filter` chose it. The warning says why.
 
     See Also
     --------
@@ -320,8 +320,8 @@ def quantize_(
 
 
 def float_matrices(model: nn.Module) -> list[str]:
-    """Return the modules without an int8 module that have own matrices, with reasons, if these matrices have more
-    elements than all int8 modules. Experts of a mixture are such modules."""
+    """Return the modules that have matrices but no int8 module, such as the experts of a mixture, with reasons. Return
+    an empty list if these matrices have no more elements than all int8 modules."""
     found = {
         name: (module, sum(each.numel() for each in module.parameters(recurse=False) if each.dim() > 1))
         for name, module in model.named_modules()
@@ -393,7 +393,7 @@ def torchao_config() -> Any:
 
     @dataclass
     class Int8DynamicConfig(AOBaseConfig):
-        """:class:`Int8Dynamic` for ``torchao.quantize_``. This class needs the package torchao.
+        """:class:`Int8Dynamic` for ``torchao.quantize_``. The class needs the package torchao.
 
         Parameters
         ----------

@@ -1,8 +1,8 @@
 """int8 modules that replace torch's recurrent layers.
 
 An LSTM without projections is an :class:`int8blas.DynamicLSTM`. GRU and RNN compute one dynamic product for the sources
-of all steps, and then compiled steps, each with a dynamic product for the state. Only an LSTM with projections is a
-loop in Python.
+of all steps, and then compiled steps, each with a dynamic product for the state. Only an LSTM with projections runs its
+steps in a loop in Python.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ ORDERS = {"GRU": (1, 0, 2), "RNN_TANH": (0,), "RNN_RELU": (0,)}
 
 
 def layer_for(factor: Factor, order: Sequence[int] = (0,)) -> InnerProduct:
-    """Return the dynamic layer with these weights, scales and bias. `order` has the gates in the layer's order."""
+    """Return the dynamic layer with the given weights, scales and bias. `order` has the gates in the layer's order."""
 
     def ordered(tensor: Tensor) -> Array:
         parts = np.split(tensor.numpy(), len(order))
@@ -161,7 +161,7 @@ def stacked(arrays: Sequence[Array]) -> Array:
 def run(
     layer: DynamicLSTM | list[Any], x: Tensor, lengths: Tensor | None, h: Tensor, c: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Execute one layer. Return its results and last states, with the dtype of x."""
+    """Execute one layer. Return the results and the last states of the layer, with the dtype of x."""
     if x.dtype not in FLOATS:
         raise TypeError(
             f"input must be float32, bfloat16 or float16, got {x.dtype}: convert it, or keep the module float "
@@ -218,15 +218,15 @@ def _(
 
 
 def refuse(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
-    """Return, for each input that may have a gradient, a gradient that raises an error when it is used. Return None for
-    the other inputs."""
+    """Return a gradient for each input: for an input that may have a gradient, one that raises an error when it is
+    used; for any other input, None."""
     x, h, c = (refuse_gradient(gradients[0], shape, ctx.text) for shape in ctx.shapes)
     nothing = [None] * ctx.count
     return x, None, h, c, None, nothing, nothing, nothing, None
 
 
 def set_shapes(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    """Store the shapes of source and states and the number of weights, which the backward pass needs."""
+    """Store the shapes of source and states and the number of weights for the backward pass."""
     ctx.shapes, ctx.count = [inputs[k].shape for k in (0, 2, 3)], len(inputs[5])
     ctx.text = f"{told_of(f'Int8Recurrent of mode {inputs[4]!r}', inputs[-1])} has no gradient: {REMEDY}"
 
@@ -242,7 +242,7 @@ class Int8Recurrent(Int8Module):
 
     :func:`quantize_` creates this module from ``nn.LSTM``, ``nn.GRU`` and ``nn.RNN``, with any number of layers, both
     directions, `batch_first`, packed sequences and projections. An LSTM without projections quantizes all sequences of
-    a call by common ranges, like :class:`int8blas.DynamicLSTM`. All other layers quantize each row by its own range.
+    a call by common ranges, like :class:`int8blas.DynamicLSTM`. Other recurrent layers quantize each row by its range.
 
     Parameters
     ----------
@@ -279,8 +279,8 @@ class Int8Recurrent(Int8Module):
         self.num_layers, self.batch_first, self.dropout = module.num_layers, module.batch_first, module.dropout
         self.bidirectional, self.proj_size, self.bias = module.bidirectional, module.proj_size, module.bias
         self.directions = 2 if module.bidirectional else 1
-        # Whether torch's layer returns the dtype of torch.autocast. GRUs and cells with gates return the dtype of their
-        # state instead.
+        # Whether torch's layer returns the dtype of torch.autocast. Under autocast, GRUs and cells with gates return
+        # the dtype of their state.
         self.lowers = self.mode != "GRU"
         for name in self._names():
             integers, scale = quantized_rows(getattr(module, name))
@@ -322,7 +322,7 @@ class Int8Recurrent(Int8Module):
         input : Tensor or PackedSequence
             (steps, sequences, inputs), (sequences, steps, inputs) with `batch_first`, or (steps, inputs).
         hx : Tensor or tuple of Tensor, optional
-            The first state. For an LSTM it is the tuple of h and c.
+            The first state. The first state of an LSTM is the tuple of h and c.
 
         Returns
         -------

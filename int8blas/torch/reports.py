@@ -55,7 +55,7 @@ def relative_error(found: Any, wanted: Any) -> float:
 
 
 def shortest_times(*functions: Callable[[], Any]) -> list[float]:
-    """Return the shortest time of each function in seconds. The functions run alternately."""
+    """Return the shortest time of each function in seconds. The functions take turns."""
     times: list[list[float]] = [[] for _ in functions]
     for _ in range(REPEATS):
         for function, found in zip(functions, times, strict=True):
@@ -103,7 +103,7 @@ class Row:
     seconds_after: float | None = None
 
     def cells(self) -> tuple[str, ...]:
-        """Return the words of a line of a table."""
+        """Return the words of the row in the printed table."""
         error = "" if self.error is None else f"{self.error:.4f}"
         times = ("" if each is None else f"{1e3 * each:.3f}" for each in (self.seconds_before, self.seconds_after))
         sizes = (f"{each / 1e6:.3f}" for each in (self.bytes_before, self.bytes_after))
@@ -189,8 +189,8 @@ def report(model: nn.Module, inputs: Any, *, reference: nn.Module | None = None)
     inputs : Tensor, tuple or mapping
         The inputs of one call: a tensor, the arguments, or the keyword arguments.
     reference : nn.Module, optional
-        The float model, with the structure of `model`. The default is `model` with dequantized weights. Then errors do
-        not include the rounding of the weights.
+        The float model, with the structure of `model`. The default is `model` with dequantized weights. With the
+        default, errors do not include the rounding of the weights.
 
     Returns
     -------

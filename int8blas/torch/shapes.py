@@ -1,4 +1,4 @@
-"""The shapes of a static network's results. Compilers of torch need them before anything is computed.
+"""The shapes of a static network's results, which compilers of torch need before the network runs.
 
 A text lists the operators of torch that a network replaces. int8blas executes these operators on the compiler's
 tensors, which have no data, to find the shapes. A text can name only operators of torch.
@@ -52,9 +52,8 @@ def recorded(part: fx.GraphModule, is_constant: Callable[[fx.Node], bool]) -> st
 
 
 def difference(found: str, wanted: str) -> str:
-    """Describe the first operator that differs between two texts. Return "" if the texts are equal.
-
-    Ignore the scales and zero points of quantizers, because they come from the data.
+    """Describe the first operator that differs between two texts. Return "" for equal texts. Ignore the scales and zero
+    points of quantizers, because they come from the data.
     """
     given, own = ([described(line) for line in json.loads(text)] for text in (found, wanted))
     for k, (mine, yours) in enumerate(zip_longest(own, given)):
@@ -97,7 +96,7 @@ def replayed(text: str, tensors: Sequence[Tensor], sizes: Sequence[int]) -> list
         elif name in ("tensor", "size"):
             values.append(next(given if name == "tensor" else numbers))
         elif name != "output":
-            # The strides of tensors may differ from the strides in the float graph, where the view existed.
+            # Strides may differ from the float graph, so a view of the float graph may be impossible.
             name = "aten.reshape.default" if name == "aten.view.default" else name
             function = operator.getitem if name == "getitem" else operator_of(name)
             values.append(function(*value(rest[0]), **{key: value(word) for key, word in rest[1].items()}))

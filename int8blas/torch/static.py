@@ -1,7 +1,7 @@
 """Static networks: models whose tensors stay int8 from layer to layer, with scales that were calibrated on data.
 
 torch.export gives the graph of a model. int8blas.onnx quantizes and fuses the parts of this graph that it can compute.
-torch computes the other parts in floats.
+torch computes the rest of the graph in floats.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ Filter = Callable[[str, nn.Module], bool]
 class Int8Static:
     """The configuration of static networks, for :func:`prepare` and :func:`calibrate`.
 
-    Weights and activations are int8. Weights have a scale for each output channel. Each other tensor has one scale,
-    with the least squared error on the data. Images have their channels last between the layers.
+    Weights and activations are int8. Weights have a scale for each output channel. Each activation has one scale, with
+    the least squared error on the data. Images have their channels last between the layers.
     """
 
 
@@ -120,7 +120,7 @@ class Observed(nn.Module):
         return single(tensors[len(self.observers) :])
 
     def converted(self, label: str) -> Int8Network:
-        """Return the quantized network. `label` is its name in the model."""
+        """Return the quantized network. `label` is the name of the module in the model."""
         if not self.batches:
             raise ValueError("model must have been called on data after prepare, got none for a part")
         found = {name: observer.parameters() for name, observer in self.observers.items()}
@@ -130,7 +130,7 @@ class Observed(nn.Module):
 
 
 def restored(state: Tensor) -> dict[str, Any]:
-    """Return the network and the shapes in the bytes of an :class:`Int8Network`."""
+    """Return the network and the shapes that are in the bytes of an :class:`Int8Network`."""
     found = load(io.BytesIO(state.detach().numpy().tobytes()))
     if not isinstance(found, dict) or found.keys() != {"model", "shapes"}:
         raise ValueError(f"the bytes must have the network of an Int8Network, got {type(found).__name__}")
@@ -139,7 +139,7 @@ def restored(state: Tensor) -> dict[str, Any]:
 
 @torch.library.custom_op("int8blas::network", mutates_args=(), device_types="cpu")
 def network(tensors: Sequence[Tensor], sizes: Sequence[int], state: Tensor, shapes: str, name: str) -> list[Tensor]:
-    """Return the results of the network in the bytes `state`, which takes tensors and sizes. `name` is the name of the
+    """Return the results for tensors and sizes of the network that the bytes `state` hold. `name` is the name of the
     module, for errors."""
     model = layer_of(state, (), (), lambda: restored(state)["model"])
     are_sizes = [value.dtype == np.int64 for value in model.inputs]
@@ -157,7 +157,7 @@ def _(tensors: Sequence[Tensor], sizes: Sequence[int], state: Tensor, shapes: st
 
 
 def refuse(ctx: Any, gradients: list[Tensor]) -> tuple[Any, ...]:
-    """Return, for each input tensor, a gradient that raises an error when it is used."""
+    """Return a gradient for each input tensor, which raises an error when it is used."""
     text = f"{told_of('Int8Network', ctx.name)} has no gradient: {Int8Network.REMEDY}"
     return [refuse_gradient(gradients[0], shape, text) for shape in ctx.shapes], None, None, None, None
 
@@ -256,7 +256,7 @@ class Int8Network(Int8Module):
 
 @dataclass(frozen=True)
 class Place:
-    """The number of a node in a pickle."""
+    """The number that stands for a node in a pickle."""
 
     number: int
 
@@ -316,7 +316,7 @@ def exported(model: nn.Module, args: tuple[Any, ...], options: dict[str, Any]) -
     shapes = pytree.tree_map(sizes, dict(inspect.signature(model.forward).bind(*args, **options).arguments))
 
     def program(general: bool) -> fx.GraphModule:
-        # If `general`, a size of 1 in the first batch does not become the size of all batches.
+        # With `general`, a size of 1 in the first batch does not become the size of all batches.
         with warnings.catch_warnings(), experimental.patch(backed_size_oblivious=general):
             warnings.simplefilter("ignore")  # torch warns about functions of torch
             found = torch.export.export(model, args, options, dynamic_shapes=shapes, strict=False)
@@ -382,7 +382,7 @@ def place_of(model: nn.Module, node: fx.Node) -> str:
 
 
 def constants_of(graph: fx.Graph) -> set[fx.Node]:
-    """Return the nodes that depend on no input."""
+    """Return the nodes that do not depend on inputs."""
     found: set[fx.Node] = set()
     for node in graph.nodes:
         sources = node.all_input_nodes
@@ -493,8 +493,8 @@ def replaced(
         setattr(root, name, made)
         if isinstance(made, Int8Network):
             made.label = name
-    # A network's results are contiguous, but in the float graph their strides may differ. So a view that is possible in
-    # the float graph may be impossible here.
+    # The results of a network are contiguous, but in the float graph their strides may differ. A view that is possible
+    # in the float graph may therefore be impossible in this graph.
     for node in root.graph.find_nodes(op="call_function", target=aten.view.default):
         node.target = aten.reshape.default
     root.graph.eliminate_dead_code()
@@ -503,7 +503,7 @@ def replaced(
 
 
 class Prepared(nn.Module):
-    """A model that :func:`prepare` returns. It observes its tensors for :func:`convert`."""
+    """A model that :func:`prepare` returns, which observes its tensors for :func:`convert`."""
 
     def __init__(self, model: nn.Module, filter: Filter | None) -> None:
         super().__init__()
@@ -533,7 +533,7 @@ class Prepared(nn.Module):
 
 
 def prepare(model: nn.Module, config: Int8Static | None = None, *, filter: Filter | None = None) -> Prepared:
-    """Return a model that computes in floats and observes the tensors which :func:`convert` quantizes.
+    """Return a model that computes in floats and observes the tensors that :func:`convert` will quantize.
 
     Call the model on typical data, then pass it to :func:`convert`. The first call exports the model with torch.export.
 
@@ -541,11 +541,11 @@ def prepare(model: nn.Module, config: Int8Static | None = None, *, filter: Filte
     ----------
     model : nn.Module
         A model of float32, bfloat16 or float16 on the CPU, in evaluation mode. `prepare` does not change the model. The
-        static network has the dtypes of the model. All operators that are not int8 are computed in float32.
+        static network has the dtypes of the model. Operators that are not int8 compute in float32.
     config : Int8Static, optional
         The configuration.
     filter : callable, optional
-        ``filter(name, module)`` says whether to quantize the product of a module; `name` is its name in the model.
+        ``filter(name, module)`` says whether to quantize the product of a module, which has this name in the model.
 
     Returns
     -------
@@ -578,10 +578,10 @@ def prepare(model: nn.Module, config: Int8Static | None = None, *, filter: Filte
 
 
 def convert(model: nn.Module, example_inputs: Any = None) -> fx.GraphModule:
-    """Return the static int8 network of a model that :func:`prepare` made and you called on data, or of a PT2E model.
+    """Return the static int8 network of a PT2E model, or of a result of :func:`prepare` that was called on data.
 
     A convolution or a linear layer, with its batch normalization and activation, is one call from int8 to int8.
-    Operators that int8blas lacks are computed by torch, in floats, between such parts.
+    torch computes operators that int8blas lacks, in floats, between these calls.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ from int8blas.torch.ops import FLOAT32, embedding, find_rows, runs_now
 
 
 class Int8Embedding(WeightedModule):
-    """A table of int8 with a scale for each row. It takes a quarter of the memory of float32.
+    """A table of int8 with a scale for each row, which takes a quarter of the memory of float32.
 
     :func:`quantize_` creates this module from ``nn.Embedding``. The result has the dtype of the original table.
 

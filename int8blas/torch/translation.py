@@ -43,7 +43,7 @@ class Name(str):
 
 
 class Translation:
-    """The nodes and constants of a part of a graph.
+    """The translation of a part of a graph to nodes and constants of int8blas.onnx.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class Translation:
         return name
 
     def floats(self, value: Any) -> str:
-        """Return the name of a float32 tensor. If `value` is a number, add it as a constant first."""
+        """Return the name of a float32 tensor. Add a number as a constant first."""
         return value if isinstance(value, Name) else self.constant(np.float32(value))
 
     def emit(self, kind: str, *inputs: str | None, name: str = "", **attributes: Any) -> str:
@@ -75,7 +75,7 @@ class Translation:
         return result
 
     def sizes(self, values: Sequence[Any]) -> str:
-        """Return the name of a vector of sizes. Some sizes may be results of nodes."""
+        """Return the name of a vector of sizes. A size may be the result of a node."""
         if not any(isinstance(each, Name) for each in values):
             return self.constant(np.array(values, np.int64))
         parts = [each if isinstance(each, Name) else self.constant(np.array([each], np.int64)) for each in values]
@@ -110,7 +110,7 @@ def named(name: str, node: fx.Node) -> Name:
 
 
 def many(value: Any, dims: int) -> list[int]:
-    """Return a number for each dimension."""
+    """Return a list with a number for each dimension."""
     values = [value] if isinstance(value, int) else list(value)
     return values * dims if len(values) == 1 else values
 
@@ -320,12 +320,12 @@ PRODUCTS = {
 
 
 def refused() -> str:
-    """Raise UnsupportedError. An expression can call this function."""
+    """Raise UnsupportedError from within an expression."""
     raise UnsupportedError
 
 
 def add_pt2e() -> None:
-    """Add torch's operators of quantization. torch defines them when one of its quantizers is imported."""
+    """Add torch's operators of quantization, which torch defines when one of its quantizers is imported."""
     import torch.ao.quantization.fx._decomposed
 
     for kind, name in (("QuantizeLinear", "quantize"), ("DequantizeLinear", "dequantize")):

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
-# The functions that do not read the values of a tensor.
+# The functions of torch that do not read the values of a tensor.
 SHAPES = {
     *(getattr(Tensor, name).__get__ for name in
       ("dtype", "device", "shape", "ndim", "layout", "is_cpu", "is_cuda", "is_meta", "is_quantized", "is_sparse",
@@ -20,8 +20,8 @@ SHAPES = {
 
 
 class LazyWeight(Tensor):
-    """The weights of an int8 module, which the first function that reads values computes. Models read ``weight.dtype``
-    or ``weight.device`` in each call, and a call is shorter than the computation.
+    """The weights of an int8 module, computed when a function first reads their values. Models read ``weight.dtype`` or
+    ``weight.device`` in each call, and computing the weights takes longer than a call.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ class LazyWeight(Tensor):
     dtype : torch.dtype
         The dtype of the weights.
     compute : callable
-        It returns the weights.
+        The function that returns the weights.
     """
 
     _compute: Callable[[], Tensor]
