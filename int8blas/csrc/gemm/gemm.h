@@ -17,19 +17,19 @@
  *
  * Contract of a micro-kernel
  *   - A: the kernel reads dword g of row i at a.data + i * a.row + g * a.group, unaligned, for `groups` dwords. The
- * kernel then reads `groups` dwords in each of more_segments segments, each a.segment bytes after the previous segment,
- * and at last a.tail[i], if a.tail is not NULL. The kernel reads nothing else of A, because A may be the user's matrix.
+ *     kernel then reads `groups` dwords in each of more_segments segments, each a.segment bytes after the previous
+ *     segment, and at last a.tail[i], if a.tail is not NULL. The kernel reads nothing else of A, because A may be the
+ *     user's matrix.
  *   - B: panel p starts at b.data + p * b.panel. The kernel reads 64 bytes for each dword of A, and skips b.segment
  *     bytes between two segments. B is fastest if aligned to 64 bytes.
  *   - acc_in: row i starts at acc_in + i * acc_row. The kernel reads all columns of acc_in. acc_in may be dst. row_init
  *     has `rows` values, and col_init has panels * 16 values.
  *   - dst: row i starts at dst + i * dst_row (in elements). The kernel writes only the first `cols` columns of dst.
- * With an `output`, `cols` is panels * 16, and the kernel applies this epilogue and writes C instead of dst.
+ *     With an `output`, `cols` is panels * 16, and the kernel applies this epilogue and writes C instead of dst.
  *   - `tiles`, 1 or more, lie along M. The A of a tile begins a.tile bytes after the A of the previous tile. row_init,
  *     a.tail and the rows of acc_in, dst, fetch and output continue from tile to tile. Tiles of up to I8_SHORT_TILE(np)
  *     rows may lie along N instead (`along_n`). With `along_n`, B, col_init and the columns of C advance from tile to
- * tile.
- *     Only the first tile prefetches from `ahead`.
+ *     tile. Only the first tile prefetches from `ahead`.
  *   - Sums wrap modulo 2**32. The driver ensures that C gets no wrapped sum.
  *
  * This contract also holds for the tiles of a matrix unit (i8_matrix), except:
@@ -37,10 +37,9 @@
  *     * a.group. `groups`, a multiple of 16, is 16 times the number of steps. The kernel reads all rows of the unit's
  *     registers, not only `rows` rows. The kernel is fast if a.data and all strides are multiples of 64.
  *   - The kernel ignores `tiles` and `fetch`. For each step of each panel the kernel prefetches ahead_step bytes, a
- * multiple of
- *     64, from `ahead` on into the L2 cache. The panels are b.panel bytes apart.
+ *     multiple of 64, from `ahead` on into the L2 cache. The panels are b.panel bytes apart.
  *   - b.tail: if not NULL, b.tail points to one more step of B, with 1024 bytes for each panel. With b.tail, there is
- * only one segment, and A has zeros for the missing k of this step.
+ *     only one segment, and A has zeros for the missing k of this step.
  */
 #ifndef I8_GEMM_H
 #define I8_GEMM_H
