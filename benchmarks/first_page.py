@@ -157,9 +157,9 @@ def table(columns: dict[str, dict[str, object]]) -> str:
     ]
     listed = ", ".join(f"{library} {version}" for library, version in versions.items())
     words = (
-        f"One core of {any_column['cpu']}: the first column with AVX512-VNNI, the second restricted to AVX2"
-        " ([how](benchmarks/first_page.py)). Times are the fastest of interleaved runs. Every result was compared with"
-        f" the exact one. {listed}."
+        f"The table is measured on one core of {any_column['cpu']}. The first column uses AVX512-VNNI, and the second"
+        " uses AVX2 ([how](benchmarks/first_page.py)). Times are the fastest of interleaved runs. Every result was"
+        f" compared with the exact one. The versions are {listed}."
     )
     return "\n".join([*lines, "", *wrap(words)])
 
