@@ -82,7 +82,7 @@ cdef inline bint apart(const void *x, int64_t x_bytes, const void *y, int64_t y_
 
 
 cdef inline bint is_int32(const void *values) noexcept nogil:
-    """Return whether this is a possible address of int32 values."""
+    """Return whether int32 values may be at the address."""
     return values is not NULL and <uintptr_t>values % sizeof(int32_t) == 0
 
 
@@ -429,7 +429,7 @@ cdef int pack_b_u8(char transb, int64_t k, int64_t n, const uint8_t *b, int64_t 
 
 cdef inline bint is_result(const void *found, int64_t found_bytes, const void *queries, int64_t q_bytes,
                            const void *base, int64_t b_bytes) noexcept nogil:
-    """Return whether this is a possible address of results of 8 bytes."""
+    """Return whether results of 8 bytes may be at the address `found`."""
     return (
         found is not NULL and <uintptr_t>found % 8 == 0 and apart(found, found_bytes, queries, q_bytes)
         and apart(found, found_bytes, base, b_bytes)

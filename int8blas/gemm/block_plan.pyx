@@ -20,8 +20,8 @@ from int8blas.gemm.problem cimport (
 
 cdef enum:
     # The minimum number of rows of A, and of panels of a block, for which A is interleaved. 12 rows are two full tiles
-    # of 6 rows, and the tiles of 4 panels share the time of the interleaving. Both limits are unmeasured, because no
-    # 64-bit Arm machine was available.
+    # of 6 rows, and the tiles of 4 panels share the time of the interleaving. No measurement supports the limits,
+    # because no 64-bit Arm machine was available.
     INTERLEAVED_ROWS = 12
     INTERLEAVED_PANELS = 4
     # Up to this many rows, each tile widens its operands in registers instead of reading widened copies. With N = K =
