@@ -1,7 +1,7 @@
 """The GEMMs and the search for nearest rows, for compiled code. Cython code uses ``cimport``. Numba, ctypes and other
 languages use the addresses of the functions.
 
-``cython_blas.pxd`` documents the functions, their arguments and error codes. Cython code imports them by
+``cython_blas.pxd`` documents the functions, their arguments and error codes. Cython code imports a function by
 
     from int8blas.cython_blas cimport gemm_u8s8s32
 

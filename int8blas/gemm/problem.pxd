@@ -183,7 +183,7 @@ cdef inline void start(Problem *g, bint saturating) noexcept nogil:
     g.m = g.n = g.k = 0
     clear(&g.a)
     clear(&g.b)
-    # Nothing reads the other members of `panels` if B is plain.
+    # If B is plain, nothing reads members of `panels` except `data` and `split.panels`.
     g.panels.data = NULL
     g.panels.split.panels = NULL
     g.four_bits.data = NULL

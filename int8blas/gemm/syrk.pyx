@@ -143,7 +143,8 @@ def syrk_u8s32(alpha, a, beta=0.0, c=None, trans=False, lower=False, overwrite_c
 
     Notes
     -----
-    The elements have the bits of ``gemm_u8u8s32(1, a, a, trans_b=True)``, or ``trans_a=True`` with `trans`.
+    The elements have the bits of ``gemm_u8u8s32(1, a, a, trans_b=True)``, or of ``gemm_u8u8s32(1, a, a, trans_a=True)``
+    with `trans`.
 
     Examples
     --------

@@ -234,7 +234,7 @@ def nearest(queries, base, k, *, metric="inner", exclude=None, callback=None):
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as described above. In that case nothing is computed.
+        If an argument is not as described above, before anything is computed.
 
     See Also
     --------

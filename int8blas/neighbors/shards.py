@@ -69,7 +69,7 @@ class Shard:
 
     @cached_property
     def rows(self) -> PackedB | Rows:
-        """Return the rows, a base for `nearest`. The first call checks rows in a file."""
+        """Return the rows, a base for `nearest`. The first call verifies rows that are in a file."""
         return self.source if isinstance(self.source, (PackedB, np.ndarray)) else self.source.packed()
 
     def positions(self, ids: Ids) -> npt.NDArray[np.intp]:
