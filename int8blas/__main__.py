@@ -12,7 +12,7 @@ from int8blas.onnx import command as onnx_command
 
 
 class Version(argparse.Action):
-    """Print the version and the commit. Only this option looks up the commit."""
+    """Print the version and the commit. Only the option ``--version`` looks up the commit."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
         known = commit()

@@ -22,7 +22,7 @@
 # The result is 0 for success. The result is -i if argument i, counted from 1, is the first wrong argument; nothing is
 # written then. The result is 1 if there is no memory for the workspace; C is undefined then. Any threads may call the
 # functions at the same time, even threads that Python has not created. A call in a parallel region of the caller uses
-# one thread. Every other call uses as many threads as a call from Python.
+# one thread. All other calls use as many threads as calls from Python.
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 
 cdef int gemm_u8s8s32(char transa, char transb, char offsetc, int64_t m, int64_t n, int64_t k, double alpha,

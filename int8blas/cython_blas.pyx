@@ -1,7 +1,7 @@
 """The GEMMs and the search for nearest rows, for compiled code. Cython code uses ``cimport``. Numba, ctypes and other
 languages use the addresses of the functions.
 
-``cython_blas.pxd`` documents the functions, their arguments and error codes. Cython code imports them by
+``cython_blas.pxd`` documents the functions, their arguments and error codes. Cython code imports a function by
 
     from int8blas.cython_blas cimport gemm_u8s8s32
 
@@ -82,7 +82,7 @@ cdef inline bint apart(const void *x, int64_t x_bytes, const void *y, int64_t y_
 
 
 cdef inline bint is_int32(const void *values) noexcept nogil:
-    """Return whether this is a possible address of int32 values."""
+    """Return whether int32 values may be at the address."""
     return values is not NULL and <uintptr_t>values % sizeof(int32_t) == 0
 
 
@@ -429,7 +429,7 @@ cdef int pack_b_u8(char transb, int64_t k, int64_t n, const uint8_t *b, int64_t 
 
 cdef inline bint is_result(const void *found, int64_t found_bytes, const void *queries, int64_t q_bytes,
                            const void *base, int64_t b_bytes) noexcept nogil:
-    """Return whether this is a possible address of results of 8 bytes."""
+    """Return whether results of 8 bytes may be at the address `found`."""
     return (
         found is not NULL and <uintptr_t>found % 8 == 0 and apart(found, found_bytes, queries, q_bytes)
         and apart(found, found_bytes, base, b_bytes)

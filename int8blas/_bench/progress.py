@@ -18,7 +18,7 @@ class Progress:
         self._length = 0
 
     def show(self, fraction: float, text: str) -> None:
-        """Draw the bar and the text after it, unless it was drawn less than INTERVAL ago."""
+        """Draw the bar and then the text, unless the last drawing is less than INTERVAL ago."""
         now = time.perf_counter()
         if now - self._drawn < INTERVAL or not sys.stderr.isatty():
             return

@@ -123,8 +123,8 @@ class Operands:
         return exact
 
     def saturating(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """Return the result of numerics="saturating" for some rows and columns. With this numerics, sums of two
-        neighbouring products saturate to int16.
+        """Return the result of numerics="saturating" for some rows and columns: sums of two neighbouring products
+        saturate to int16.
 
         A signed A is shifted by 128 first, and 128 times the column sums of B is subtracted at the end. B must be int8.
         """

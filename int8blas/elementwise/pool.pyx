@@ -2,9 +2,9 @@
 
 - Lines, for many contiguous channels. For each line of the result, one kernel call computes all windows that have no
   padding. Each window with padding needs its own call.
-- Patches, for all other channels. The driver copies a part of the source with its padding to a small buffer. In this
-  buffer, a kernel computes the windows at every position along w, 64 bytes or more at a time. Only the results that
-  the strides select are stored.
+- Patches, for all other channels. The driver copies a part of the source with its padding to a small buffer. A
+  kernel reads the buffer, and computes the windows at every position along w, 64 bytes or more at a time. Only the
+  results that the strides select are stored.
 - Windows, if a line of the result has one element, or if a patch would not fit the buffer. Windows are computed one by
   one, along contiguous elements.
 
@@ -94,7 +94,7 @@ cdef inline void divide_in_16_bits(const PoolJob *job, i8_pool_args *a, int64_t 
     Unsigned sums have u <= 255 * count < 2**16 - count / 2. An odd count has no ties, so the average is floor((u +
     (count - 1) / 2) / count). For m = ceil(2**p / count), floor(x * m / 2**p) = floor(x / count) if x * (m * count -
     2**p) < 2**p. For count = 2**k the average is (u + 2**(k - 1) - 1 + odd) >> k, where odd is bit k of u: half is
-    rounded up only to an even number. Bit k is the same in a sum of signed elements, u - 128 * count. Both formulas
+    rounded up only to an even number. Bit k is the same in a sum of signed elements, u - 128 * count. The averages
     equal rne(f32(u) / f32(count)): the error of the f32 quotient is less than 2**-17, and u / count is a tie, or at
     least 1 / (2 * count) away from the nearest tie.
     """
@@ -372,7 +372,7 @@ cdef void add_line(const PoolJob *job, i8_pool_args *a, int64_t *values, const u
     a.out = <char *>partial
     a.strides[2] = a.n
     while contiguous and n >= 2 * together:
-        # Contiguous pixels are treated like channels of one pixel. The results of these pixels are combined at the end.
+        # Contiguous pixels are treated like channels of one pixel, and their results are combined at the end.
         parts = min(n // together, <int64_t>I8_POOL_WINDOW)
         a.src, a.counts[2] = src, parts
         job.kernel(a)

@@ -375,9 +375,9 @@ def avg_pool(src, kernel, *, strides=None, padding=0, include_padding=False, zer
     -----
     This is oneDNN's int8 average pooling, which sums in integers, divides and rounds ("Nuances of int8 Computations").
     Without scales, zero points and post-ops the result has the scale and the zero point of `src`. With
-    ``include_padding=True`` the result has this scale and zero point only if `zero_point` is given. The source is
-    copied with its padding if padding counts and is not 0, or if padding counts and the last window reaches beyond the
-    padding. Results have the same bits on every CPU and with any number of threads.
+    ``include_padding=True`` the result has the scale and zero point of `src` only if `zero_point` is given. The source
+    is copied with its padding if padding counts and is not 0, or if padding counts and the last window reaches beyond
+    the padding. Results have the same bits on every CPU and with any number of threads.
 
     Examples
     --------

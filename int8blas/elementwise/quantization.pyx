@@ -262,8 +262,8 @@ def requantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="floa
     ``"float"`` is oneDNN's scheme, ``sat(rne(float32(x) * scale + zero_point))``, each step in float32. ``"onnx"``
     rounds before it adds the zero point, ``sat(rne(float32(x) * scale) + zero_point)``.
 
-    The other two schemes compute in integers, with ``m, e = quantized_multiplier(scale)``, so that ``scale`` is nearly
-    ``m * 2**(e - 31)``. Both schemes compute an int32 ``y``, and the result is ``sat(y + zero_point)``.
+    "doubling" and "single" compute in integers, with ``m, e = quantized_multiplier(scale)``, so that ``scale`` is
+    nearly ``m * 2**(e - 31)``. The integer schemes compute an int32 ``y``, and the result is ``sat(y + zero_point)``.
 
     ``"doubling"`` is gemmlowp's scheme, bit for bit: the saturating rounding doubling high multiplication, then a
     rounding division by a power of two. This scheme rounds twice::

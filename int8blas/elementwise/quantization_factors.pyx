@@ -85,8 +85,8 @@ def weights_factor(w, *, axis=None):
     w : array_like
         The weights, finite.
     axis : int or tuple of int, optional
-        The dimensions along which factors differ, such as the dimension of output channels. The maximum is over all
-        other dimensions.
+        The dimensions along which factors differ, such as the dimension of output channels. A factor's maximum is over
+        all other dimensions.
 
     Returns
     -------

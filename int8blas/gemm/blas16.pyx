@@ -172,7 +172,7 @@ def gemm_s16s16s32(alpha, a, b, beta=0.0, c=None, trans_a=False, trans_b=False, 
     Notes
     -----
     The result is exact for every K and all values. If the values of both operands have up to 27 bits together, without
-    signs, each element of a tile needs one accumulator. Larger values need two accumulators, and about twice the time.
+    signs, each element of a tile needs one accumulator. More bits need two accumulators, and about twice the time.
 
     Examples
     --------

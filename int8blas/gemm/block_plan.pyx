@@ -20,8 +20,8 @@ from int8blas.gemm.problem cimport (
 
 cdef enum:
     # The minimum number of rows of A, and of panels of a block, for which A is interleaved. 12 rows are two full tiles
-    # of 6 rows, and the tiles of 4 panels share the time of the interleaving. Both limits are unmeasured, because no
-    # 64-bit Arm machine was available.
+    # of 6 rows, and the tiles of 4 panels share the time of the interleaving. No measurement supports the limits,
+    # because no 64-bit Arm machine was available.
     INTERLEAVED_ROWS = 12
     INTERLEAVED_PANELS = 4
     # Up to this many rows, each tile widens its operands in registers instead of reading widened copies. With N = K =
@@ -29,8 +29,8 @@ cdef enum:
     WIDEN_ROWS = 8
     # Up to this many rows of A, each thread packs a plain B for its own columns. The limit is higher for a matrix unit
     # if B does not fit the L2 cache, because the unit would wait for panels that other cores have packed. On one
-    # thread, 64 x 1024 x 1024 takes 151 us in both ways, but 128 x 1024 x 1024 takes 281 us with private columns and
-    # 272 us without (AVX512-VNNI, Zen 5).
+    # thread, 64 x 1024 x 1024 takes 151 us with and without private columns, but 128 x 1024 x 1024 takes 281 us with
+    # and 272 us without (AVX512-VNNI, Zen 5).
     MIDDLE_ROWS = 64
     MATRIX_MIDDLE_ROWS = 256
     # The maximum size of the packed B block of a thread that packs B for its own columns, in bytes, and its maximum

@@ -43,7 +43,7 @@ from int8blas.gemm.tiles cimport (
 
 cdef enum:
     # The maximum number of panels of a packed B for which one thread computes the vectors of all columns. A barrier
-    # would take longer than one thread needs for these panels.
+    # would take longer than computing the vectors on one thread.
     FEW_PANELS = 64
 
 

@@ -1,7 +1,7 @@
 """Contractions of two integer arrays over any axes, each by one call of ``matmul``.
 
-The shapes and the axes determine how the operands and the result are transposed and reshaped. A cache keeps these
-arrangements, because finding an arrangement takes several times as long as a small product.
+The shapes and the axes determine how the operands and the result are transposed and reshaped. A cache keeps
+arrangements of operands, because finding one takes several times as long as a small product.
 """
 
 import functools

@@ -83,13 +83,13 @@ cdef inline bint can_skip(const Problem *g) noexcept nogil:
 
 
 cdef inline bint skips_columns(const Problem *g) noexcept nogil:
-    """Return whether the product includes columns that B skips in memory. C skips the results of these columns."""
+    """Return whether the product includes columns that B skips in memory. C skips the results of skipped columns."""
     cdef ptrdiff_t step = max(g.b.column, -g.b.column)
     return is_scattered(&g.b, g.k, g.n) and step * g.m <= SKIPPED_WORK and g.n > 1 and can_skip(g)
 
 
 cdef inline bint skips_rows(const Problem *g) noexcept nogil:
-    """Return whether the product includes rows that A skips in memory. C skips the results of these rows."""
+    """Return whether the product includes rows that A skips in memory. C skips the results of skipped rows."""
     cdef ptrdiff_t step = max(g.a.row, -g.a.row)
     return is_scattered(&g.a, g.m, g.k) and step * g.n <= SKIPPED_WORK and g.m > 1 and can_skip(g)
 

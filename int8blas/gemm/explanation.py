@@ -232,7 +232,7 @@ class WideExplanation:
         The bits of the values of A and of B, without signs.
     limbs : int
         The number of products that are added. A packed B is multiplied by one limb of a wide A at a time, and
-        `multiply_add` describes each of these products. Without a packed B, `limbs` is 1.
+        `multiply_add` describes the product of one limb. Without a packed B, `limbs` is 1.
     segment : int, or None
         The number of k whose sum is kept in 32 bits before it is added in 64 bits; None if the sums have 64 bits.
     tile : tuple of int

@@ -1,6 +1,6 @@
 """Packed matrices of 4 bits, int4 or uint4, in the layout that the kernels read.
 
-``data[n // 16, k // 8, n % 16, k % 4]`` has two values: B[k, n] with k % 8 < 4 in its low half, and B[k, n] with k % 8
+``data[n // 16, k // 8, n % 16, k % 4]`` has two values, B[k, n] with k % 8 < 4 in its low half, and B[k, n] with k % 8
 >= 4 in its high half. The low halves of 64 bytes are one group of the layout of a :class:`PackedB`, and the high halves
 are the next group. An int4 value is stored plus 8, so that the halves are values of 0 to 15. K is padded to a multiple
 of 8 and N to a multiple of 16 with zeros of B.

@@ -461,7 +461,7 @@ cdef int check_shape(cnp.ndarray out, int dims, const cnp.npy_intp *shape) excep
 
 cdef object multiply_matrices(Problem *g, cnp.ndarray x, cnp.ndarray y, PackedB packed, cnp.ndarray given, int typenum,
                               bint a_is_vector, bint b_is_vector):
-    """Return the product of two matrices or vectors. The result is the only new object."""
+    """Return the product of two matrices or vectors. The function creates no object except the result."""
     cdef cnp.ndarray target
     cdef int saturated, dims = 0
     cdef cnp.npy_intp shape[2]

@@ -2,8 +2,8 @@
 it.
 
 A tile reads A in place (TileForms.direct_a), packed, widened to s16 (I8_DOT2) or, for outliers, by columns. If A is the
-matrix of an image's windows, or a dynamic source of real numbers, there is no 8-bit A in memory. For these sources,
-this module first writes rows of an 8-bit A: it gathers windows, or quantizes numbers.
+matrix of an image's windows, or a dynamic source of real numbers, there is no 8-bit A in memory. For images and dynamic
+sources, this module first writes rows of an 8-bit A: it gathers windows, or quantizes numbers.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -19,7 +19,7 @@ from int8blas.gemm.operand cimport address, zero_of
 from int8blas.gemm.problem cimport Problem, has_contiguous_rows, is_generated, row_offset, zero_by_row
 
 cdef enum:
-    # The number of tiles that are packed together if A has contiguous columns. The rows of these tiles, at most 8 in a
+    # The number of tiles that are packed together if A has contiguous columns. The rows of 8 tiles, at most 8 in a
     # tile, take at most a cache line of each column.
     PACKED_TILES = 8
 

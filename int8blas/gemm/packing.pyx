@@ -1,9 +1,9 @@
 """B in the layout that the kernels read, packed once and used many times.
 
 ``data[n // 16, k // 4, n % 16, k % 4]`` is B'[k, n]. A panel has 16 columns, in groups of 4 consecutive k. A group has
-the 4 bytes of column 0, then the 4 bytes of column 1, and so on. These 64 bytes are one AVX-512 register, two AVX2
-registers or one row of an AMX tile. K is padded with zeros to a multiple of 4, N to a multiple of 16. B' is B if B is
-int8, and B - 128 if B is uint8. One layout serves every instruction set.
+the 4 bytes of column 0, then the 4 bytes of column 1, and so on. The 64 bytes of a group are one AVX-512 register, two
+AVX2 registers or one row of an AMX tile. K is padded with zeros to a multiple of 4, N to a multiple of 16. B' is B if B
+is int8, and B - 128 if B is uint8. One layout serves every instruction set.
 
 Intel's article "Accelerate Lower Numerical Precision Inference with Intel Deep Learning Boost" has this layout in
 Figure 4.

@@ -1,8 +1,8 @@
 """Make the plan of a product: all decisions that depend on its shape, before any memory is touched.
 
 ``choose_form`` transposes a problem if the transposed problem is faster. ``plan_form`` tries the paths in the order of
-the table, and the first path that accepts the problem plans it. ``resolve`` calls both functions. The driver calls the
-two functions one by one, because the smallest problems need no plan. The driver carries out the plan; ``explain`` and
+the table, and the first path that accepts the problem plans it. ``resolve`` calls both functions. The driver calls only
+``choose_form`` for the smallest problems, which need no plan. The driver carries out the plan; ``explain`` and
 INT8BLAS_VERBOSE report the plan.
 """
 

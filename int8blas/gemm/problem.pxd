@@ -42,7 +42,7 @@ cdef struct Panels:
     const Panels *as_s8         # the panels of a u8 B without the shift if no value exceeds 127; else NULL
 
 
-# A packed B of 4 bits: each byte has two values of 0 to 15 (csrc/gemm/gemm.h). B' has these values minus zero points.
+# A packed B of 4 bits: each byte has two values of 0 to 15 (csrc/gemm/gemm.h). B' is the values minus zero points.
 # Without groups, all of B has one zero point.
 cdef struct FourBits:
     const uint8_t *data         # NULL if B does not have 4 bits
@@ -176,14 +176,14 @@ cdef inline const float *row_scales_from(const Problem *g, int64_t row) noexcept
 
 cdef inline void start(Problem *g, bint saturating) noexcept nogil:
     """Make an empty problem for the calling thread; `run_problem` sets the number of threads."""
-    # Set single members. The compiler turns memset into REP STOS, which takes longer than these stores.
+    # Set single members. The compiler turns memset into REP STOS, which takes longer than single stores.
     g.kernels = current_kernels()
     g.machine = &this_machine
     g.saturating = saturating
     g.m = g.n = g.k = 0
     clear(&g.a)
     clear(&g.b)
-    # Nothing reads the other members of `panels` if B is plain.
+    # If B is plain, nothing reads members of `panels` except `data` and `split.panels`.
     g.panels.data = NULL
     g.panels.split.panels = NULL
     g.four_bits.data = NULL
@@ -260,9 +260,9 @@ cdef inline bint pays_to_split(const Problem *g) noexcept nogil:
     return g.panels.split.panels is not NULL and g.m >= SPLIT_ROWS and g.n > I8_PANEL
 
 
-# Up to this K, tiles have half their height if a micro-kernel stores C. The multiplications of the next tile then fit
-# the CPU's out-of-order window, so the CPU starts them while it finishes the sums of the current tile. On Zen 5 tiles
-# of both heights are equally fast (256 x 256 x 64 to 256 x 256 x 512).
+# Up to this K, tiles have half their height if a micro-kernel stores C. The multiplications of half a tile fit the
+# CPU's out-of-order window, so the CPU starts them while it finishes the sums of the tile before. On Zen 5 tiles of
+# both heights are equally fast (256 x 256 x 64 to 256 x 256 x 512).
 cdef enum:
     SHORT_K = 256
 

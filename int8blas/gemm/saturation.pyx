@@ -68,7 +68,7 @@ cdef int64_t scan(const RowsOfA *a, int64_t m, int64_t n, const int8_t *column, 
 def would_saturate(a, b, *, trans_a=False, trans_b=False, limit=1000):
     """Find the sums of two products in op(A) @ op(B) that saturate with ``numerics="saturating"``.
 
-    On a CPU without VNNI, a library that does not avoid this saturation returns wrong results for the operands.
+    If any sum saturates, a library that does not avoid saturation returns wrong results on a CPU without VNNI.
 
     Parameters
     ----------

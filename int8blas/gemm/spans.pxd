@@ -13,8 +13,8 @@ cdef enum:
     MAX_SPANS = 32              # the maximum number of spans of a tile; they are on the stack
 
 
-# A span: columns [k0, k0 + k) of a block of an image's matrix, for some rows of a tile. The span also has these columns
-# in `more` further lines of the window. k0 is a multiple of 4.
+# A span: columns [k0, k0 + k) of a block of an image's matrix, for some rows of a tile. The columns of `more` further
+# lines of the window also belong to the span. k0 is a multiple of 4.
 cdef struct Span:
     int64_t k0, k, more
     int row, rows

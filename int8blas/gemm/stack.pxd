@@ -7,7 +7,7 @@ from int8blas.gemm.problem cimport Problem
 
 
 # The addresses of the matrices in a stack of problems, as distances in bytes along the stack's dimensions. The problems
-# differ only in these addresses.
+# of a stack differ only in addresses.
 cdef struct Stack:
     int64_t count
     int dims

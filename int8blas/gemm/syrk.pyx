@@ -96,8 +96,8 @@ cdef object call(str name, object alpha, object a, object beta, object c, object
 def syrk_u8s32(alpha, a, beta=0.0, c=None, trans=False, lower=False, overwrite_c=False, *, ao=0, numerics="exact"):
     """C := sat_s32(rne(alpha * (op(A) - ao) @ (op(A) - ao).T + beta * C)) in one triangle, for uint8 A.
 
-    This function does half the work of :func:`gemm_u8u8s32`. Such products are Gram matrices, covariances, and
-    similarities between the rows of a matrix.
+    This function does half the work of :func:`gemm_u8u8s32`. Products of a matrix and its transpose are Gram matrices,
+    covariances, and similarities between the rows of a matrix.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def syrk_u8s32(alpha, a, beta=0.0, c=None, trans=False, lower=False, overwrite_c
         Compute the lower triangle, not the upper triangle. Both triangles include the diagonal. The rest of C keeps the
         values of `c`, or is zero without `c`.
     overwrite_c : bool, optional
-        Compute in `c`, whatever its memory order, and return it. Otherwise `c` is left alone.
+        Compute in `c`, whatever its memory order, and return it. By default the function does not change `c`.
     ao : int, or array_like of int, optional
         Zero point, subtracted from A, in the range of its dtype: one value, or one for each row of op(A).
     numerics : {'exact', 'saturating'}, optional
@@ -143,7 +143,8 @@ def syrk_u8s32(alpha, a, beta=0.0, c=None, trans=False, lower=False, overwrite_c
 
     Notes
     -----
-    The elements have the bits of ``gemm_u8u8s32(1, a, a, trans_b=True)``, or ``trans_a=True`` with `trans`.
+    The elements have the bits of ``gemm_u8u8s32(1, a, a, trans_b=True)``, or of ``gemm_u8u8s32(1, a, a, trans_a=True)``
+    with `trans`.
 
     Examples
     --------

@@ -168,7 +168,7 @@ cdef void choose_output(LoopState *loop) noexcept nogil:
 
 cdef int64_t go_to_rows(LoopState *loop, int64_t number, int64_t tiles) noexcept nogil:
     """Go to the rows of tile `number` of `tiles` in the M block. Return the number of tiles along M that one call
-    computes. These tiles have equal height and one kind of destination, and their sums fit Arena.tile."""
+    computes: tiles of equal height and one kind of destination, whose sums fit Arena.tile."""
     cdef Cursor *at = &loop.at
     cdef bint waits
     cdef int64_t room

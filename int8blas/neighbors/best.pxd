@@ -40,7 +40,7 @@ cdef inline int64_t items_room(int64_t most) noexcept nogil:
 
 
 cdef inline int64_t most_listed(int64_t most) noexcept nogil:
-    """Return the maximum number of items of a shortened list. Keeping exactly `most` items would take longer."""
+    """Return how many items a shortened list may have. Shortening it to exactly `most` items would take longer."""
     return most + most // 8
 
 

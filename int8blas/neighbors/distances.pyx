@@ -68,7 +68,7 @@ cdef int run_in_place(Problem *g) except -1:
 cdef int product_threads(const Problem *g, cnp.ndarray x) noexcept:
     """Return the number of threads for the sums of squares of x: the product's number of threads, or 1.
 
-    A parallel region with fewer threads would end all other threads (core/team.h). Starting these threads again for the
+    A parallel region with fewer threads would end all other threads (core/team.h). Starting threads again for the
     product takes six times as long as the product itself (1024 x 1024 x 384, 16 threads).
     """
     return threads_of(g) if pays_for_threads(x) else 1
@@ -100,7 +100,7 @@ cdef int run_staged(Problem *g, cnp.ndarray a, PackedB packed) except -1:
 
 
 cdef int add_squares(cnp.ndarray products, cnp.ndarray x_squares, cnp.ndarray y_squares) except -1:
-    """Replace products by distances. K is so long that this step takes hardly any time compared with the products."""
+    """Replace products by distances. K is so long that replacing takes hardly any time compared with the products."""
     np.multiply(products, -2, out=products)
     np.add(products, x_squares[:, np.newaxis], out=products)
     np.add(products, y_squares, out=products)

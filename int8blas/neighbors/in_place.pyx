@@ -2,8 +2,8 @@
 
 The squares of a row y take twice the multiply-adds of its product with one row x. With few rows x, a kernel reads y
 once and computes squares and products together, in registers (csrc/gemm/distances_body.h). With more rows x, a kernel
-first computes the squares of some rows y, which stay in the L1 cache. All rows x are then multiplied by these rows y.
-Kernels without VNNI take too few rows x. With these kernels a product multiplies one block of y at a time, and may pack
+first computes the squares of some rows y, which stay in the L1 cache. All rows x are then multiplied by the cached rows
+y. Kernels without VNNI take too few rows x. Without VNNI a product multiplies one block of y at a time, and may pack
 the block.
 """
 

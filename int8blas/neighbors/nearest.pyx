@@ -228,13 +228,13 @@ def nearest(queries, base, k, *, metric="inner", exclude=None, callback=None):
         The numbers of the nearest rows, best first, of shape (M, k), or (k,) for a single query. Rows with equal scores
         are sorted by number. If fewer than k rows are searched, there is a column for each searched row.
     scores : ndarray of int32, int64 or float64
-        The scores of these rows, in an array of the same shape: float64 for cosines, otherwise int32, or int64 if K
-        allows scores beyond int32.
+        The scores of the rows in `indices`, in the shape of `indices`: float64 for cosines, otherwise int32, or int64
+        if K allows scores beyond int32.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as described above. In that case nothing is computed.
+        If an argument is not as described above, before anything is computed.
 
     See Also
     --------

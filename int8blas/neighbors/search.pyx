@@ -52,10 +52,10 @@ cdef enum:
     SUMS_BYTES = 1 << 18
     LEAST_ROWS = 128
     MOST_ROWS = 8192
-    # The number of sums that are compared with one threshold: SCANNED, or FIRST_SCANNED while a query has not found
-    # enough rows, because every row is then among its best rows. For 16 queries of 20,000 x 64, SCANNED = 256 and 1024
-    # take 138 us, and 8192 takes 158 us. For 200 rows of 5000 x 64, FIRST_SCANNED = 32 takes 143 us, 128 takes 129 us
-    # and 1024 takes 145 us (Zen 5).
+    # SCANNED sums are compared with one threshold, or FIRST_SCANNED sums while a query has not found enough rows,
+    # because every row is then among its best rows. For 16 queries of 20,000 x 64, SCANNED = 256 and 1024 take 138 us,
+    # and 8192 takes 158 us. For 200 rows of 5000 x 64, FIRST_SCANNED = 32 takes 143 us, 128 takes 129 us and 1024 takes
+    # 145 us (Zen 5).
     SCANNED = 1024
     FIRST_SCANNED = 128
     # Bytes of a block's copied rows, half of a usual L2 cache.
@@ -119,8 +119,8 @@ cdef inline int64_t panel_bytes(const Search *s) noexcept nogil:
 
 
 cdef inline int64_t copied_rows(const Search *s) noexcept nogil:
-    """Return the maximum number of rows that are copied for a block, in whole panels. The maximum is one panel if no
-    mask excludes rows."""
+    """Return the maximum number of rows that are copied for a block, in whole panels: one panel if no mask excludes
+    rows."""
     if s.excluded is NULL:
         return I8_PANEL
     return min(block_rows(s), max(<int64_t>1, COPIED_BYTES // max(<int64_t>1, panel_bytes(s))) * I8_PANEL)

@@ -69,7 +69,7 @@ class Shard:
 
     @cached_property
     def rows(self) -> PackedB | Rows:
-        """Return the rows, a base for `nearest`. The first call checks rows in a file."""
+        """Return the rows, a base for `nearest`. The first call verifies rows that are in a file."""
         return self.source if isinstance(self.source, (PackedB, np.ndarray)) else self.source.packed()
 
     def positions(self, ids: Ids) -> npt.NDArray[np.intp]:
@@ -122,7 +122,7 @@ def made(vectors: Vectors) -> Shard:
 
 def appended(shards: Iterable[Shard], vectors: Vectors) -> list[Shard]:
     """Return the shards with vectors appended. Merge two neighbours if the first shard is not larger than the second
-    shard. These merges keep the number of shards small, and pack no row many times."""
+    shard. Merges keep the number of shards small, and pack no row many times."""
     result = list(shards)
     if result and len(result[-1]) < LEAST:
         vectors = joined([result.pop().vectors(), vectors])

@@ -28,9 +28,9 @@ normal float32, 2**-126, so that its reciprocal is finite.
 
 All observers accept bfloat16, float16, float32 and float64 arrays, and round them to float32, the type that
 quantization takes. NaN and infinite values raise a ValueError, because a calibration that ignores them would hide
-faulty data. Neither this error nor an empty batch changes the observer. An observer stores its range and, if the method
-needs it, a histogram of fixed size, but no values. The parameters have the same bits for any order of the values and
-any division into batches, except for MovingAverageObserver.
+faulty data. Neither a ValueError nor an empty batch changes the observer. An observer stores its range and, if the
+method needs it, a histogram of fixed size, but no values. The parameters have the same bits for any order of the values
+and any division into batches, except for MovingAverageObserver.
 
 The formulas for scales are the reciprocals of Q_a = 255 / R and Q_w = 127 / R in oneDNN's guide "Int8 inference". The
 formula for zero points comes from ONNX's operator DynamicQuantizeLinear.
@@ -65,7 +65,7 @@ class MinMaxObserver(Observer):
 
     ``low = min(x)``, ``high = max(x)``
 
-    No value is clipped. This range suits weights, and activations without outliers.
+    No value is clipped. The observer suits weights, and activations without outliers.
 
     Parameters
     ----------
@@ -124,8 +124,8 @@ class MinMaxObserver(Observer):
 class MovingAverageObserver(Observer):
     """A moving average of the batches' ranges.
 
-    ``low = momentum * low + (1 - momentum) * min(batch)``. `high` follows from the maximum in the same way. After the
-    first batch, `low` and `high` are the minimum and the maximum of the batch.
+    ``low = momentum * low + (1 - momentum) * min(batch)``. `high` is the moving average of the maximum. After the first
+    batch, `low` and `high` are the minimum and the maximum of the batch.
 
     Parameters
     ----------

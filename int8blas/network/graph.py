@@ -223,8 +223,8 @@ def fuse_quantization(
         ignored. A result without an entry stays float32, and no layer may read it.
     same : collection of str, optional
         Layers whose results have only values of their sources: max pooling, a change of shape, concatenation. All
-        sources and results that these layers connect share one scale and zero point, for the union of their ranges.
-        Results of these layers need no entry in `parameters`.
+        sources and results that these layers connect share one scale and zero point, for the union of their ranges, and
+        the results need no entry in `parameters`.
 
     Returns
     -------
@@ -419,7 +419,7 @@ def move_strides(
     pointwise = _names(pointwise, "pointwise", strides, "strides")
     outputs = _names(outputs, "outputs", sources, "graph")
 
-    # The stride with which each layer reads each of its sources. This stride may be moved to the source.
+    # The stride with which each layer reads each of its sources, and which may be moved to the source.
     taken = {name: [1] * len(read) for name, read in sources.items()}
     for name in pointwise:
         taken[name][0] = moved[name]

@@ -25,8 +25,8 @@ class Histogram:
 
     Bin j of -bins <= j < bins counts j * width <= x < (j + 1) * width and is ``counts[bins + j]``. 2**exponent is the
     smallest power of two above every |x|. A value beyond the range merges neighbouring bins. The width is also a power
-    of two, so merging is exact: floor(x / 2w) = floor(floor(x / w) / 2). Therefore the counts do not depend on the
-    order of the values.
+    of two, so merging is exact: floor(x / 2w) = floor(floor(x / w) / 2). The counts do not depend on the order of the
+    values.
     """
 
     def __init__(self, bins: int) -> None:
@@ -76,8 +76,8 @@ class Histogram:
     def candidates(self, symmetric: bool) -> tuple[npt.NDArray[np.int64], Floats, Floats]:
         """Return the candidate ranges of a search as (i, low, high), with |x| limited to T = i * width, i = 1, 2, ...
 
-        The last T is the largest |x|. A range is [-T, T], or [0, T] if no value is negative. If not symmetric, a range
-        is the part of [-T, T] that 0 and the values span.
+        The largest T is the largest |x|. A range is [-T, T], or [0, T] if no value is negative. If not symmetric, a
+        range is the part of [-T, T] that 0 and the values span.
         """
         count = int(np.flatnonzero(self.magnitudes())[-1]) + 1
         i = np.arange(1, count + 1)

@@ -1,8 +1,8 @@
 """Dot products of vectors (csrc/gemm/dot_body.h): many vectors, read in place, times a few packed vectors.
 
 The many vectors, x, are the rows of A if C has few columns, or the columns of a plain B if C has few rows. The few
-vectors, y, belong to the other operand. The kernels read contiguous x. If y has zero points, the path needs the sums
-of x, which are products of x with a vector of ones. If the kernel has a spare column, the vector of ones is an
+vectors, y, belong to the other operand. The kernels read contiguous vectors x. If y has zero points, the path needs the
+sums of x, which are products of x with a vector of ones. If the kernel has a spare column, the vector of ones is an
 additional y. If the kernel has no spare column, a separate kernel of one column multiplies the vector of ones.
 """
 
@@ -65,8 +65,8 @@ cdef bint pays_for_more_rows(const Problem *g, const Plan *p) noexcept nogil:
 
 
 cdef bint takes_few_columns(const Problem *g, const Plan *p) noexcept nogil:
-    """Return whether K is long, and one operand can be read in place along k: A if C has few columns, or B if C has few
-    rows."""
+    """Return whether K is long, and the path can read one operand in place along k (A if C has few columns, B if C has
+    few rows)."""
     if g.kernels.gemm.dots.columns == 0 or not is_dot_k(g.k, min(g.m, g.n)) or needs_blocks(g, p):
         return False
     if reads_a(g):

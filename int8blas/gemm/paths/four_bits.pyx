@@ -34,8 +34,8 @@ cdef enum:
     ROWS = 32
     MATRIX_ROWS = 8
     PAIRED_ROWS = 16
-    # The number of panels that are multiplied together. The sums of these panels fill whole cache lines of C, and stay
-    # in the L1 cache.
+    # The number of panels that are multiplied together. The sums of 4 panels fill whole cache lines of C, and stay in
+    # the L1 cache.
     PANELS = 4
     COLUMNS = PANELS * I8_PANEL
 

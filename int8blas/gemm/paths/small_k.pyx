@@ -179,9 +179,9 @@ cdef void shift_panels(int8_t *dst, const int8_t *src, int64_t panels, int group
 
 
 cdef int64_t lead_classes(const Problem *g, const SmallKPlan *p) noexcept nogil:
-    """Return n such that cache lines begin at the same column in every n-th row of C. The path computes these rows as a
-    separate product, with streaming stores. Return 1 if the path does not stream, or if each row has its own zero point
-    or offset."""
+    """Return n such that cache lines begin at the same column in every n-th row of C. The path computes n separate
+    products of every n-th row, with streaming stores. Return 1 if the path does not stream, or if each row has its own
+    zero point or offset."""
     if (not p.stream or not p.common.from_registers or g.c.row % <ptrdiff_t>sizeof(int32_t)
             or g.n < MIN_SHIFTED * I8_PANEL or g.a.zero_points is not NULL or has_row_offset(g)):
         return 1

@@ -209,8 +209,8 @@ cdef inline const int8_t *prepare(const Problem *g, i8_tile_args *t, ColumnsOfB 
 
 cdef inline int take_rows(const Problem *g, i8_tile_args *t, RowsOfA *rows, int i, int tiles, int64_t room,
                           int64_t place, int64_t *first) noexcept nogil:
-    """Prepare tiles of equal height along M, from tile `i` of `tiles` on. The sums of these tiles must fit `room` rows.
-    Return the height. Store the terms of the rows from index `place` on."""
+    """Prepare tiles of equal height along M, from tile `i` of `tiles` on, whose sums fit `room` rows. Return the
+    height. Store the terms of the rows from index `place` on."""
     cdef int height = <int>g.m, count
     cdef const uint8_t *a
     t.tiles = 1
@@ -234,7 +234,7 @@ cdef inline int64_t together(const Problem *g, int64_t tiles, int height, int64_
         room = min(room, <int64_t>I8_MAX_COLUMNS)
         if tiles * height * g.k > TINY_A_BYTES:
             room = min(room, TINY_A_BYTES // g.k)
-    # Usually all tiles fit. This comparison avoids a 64-bit division, which takes long.
+    # Usually all tiles fit. Comparing first avoids a 64-bit division, which takes long.
     return tiles if tiles * height <= room else max(<int64_t>1, room // height)
 
 
