@@ -458,8 +458,8 @@ cdef class Layer:
             return [(I8_MUL, src * weights)]
 
     cdef list spread_after(self, dict scales, dict zero_points, tuple logical):
-        """Remove the spread scales and zero points of the destination, and return them as post-ops. Such post-ops come
-        after all other post-ops: first the scale, then the zero point."""
+        """Remove the spread scales and zero points of the destination, and return them as post-ops. The post-ops of the
+        destination come after all other post-ops: first the scale, then the zero point."""
         cdef list ops = []
         cdef dict masks = {parameter: self.masks[parameter].get("dst", 0) for parameter in ("scales", "zero_points")}
         cdef bint shifts = self.length("zero_points", "dst", masks["zero_points"]) == "spread"
