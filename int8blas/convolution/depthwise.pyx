@@ -234,8 +234,7 @@ cdef inline int64_t flat_runs(const DepthwiseJob *j) noexcept nogil:
 
 
 cdef inline int64_t flat_run(const DepthwiseJob *j, int64_t pixels) noexcept nogil:
-    """Return the size in bytes of a run of columns, for `pixels` outputs. The copy may write 63 bytes after the
-    columns."""
+    """Return the bytes of a run of columns, for `pixels` outputs. The copy may write 63 bytes after the columns."""
     cdef int64_t columns = pixels + (window_columns(j, 1) - 1) // j.image.stride[2]
     return round_up(columns * j.channels + I8_MAX_DEPTHWISE - 1, I8_MAX_DEPTHWISE)
 

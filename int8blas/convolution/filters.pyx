@@ -515,8 +515,7 @@ cdef int fill_lines(const void *job, int64_t part, int64_t parts) noexcept nogil
                 + unit % size[2] * j.dst.steps[2])
         if (not (is_reached(j, 0, plane % size[1]) and is_reached(j, 1, unit % size[2]))
                 or 0 < (stride - j.reached[2]) * j.bytes < LINE):
-            # Fill the whole line, because copies to short gaps would take longer, and products overwrite outputs that
-            # taps reach.
+            # Fill the line: copies to short gaps would take longer, and products overwrite outputs that taps reach.
             fill_run(j, line, 0, size[3])
         elif stride > j.reached[2]:
             period = 0

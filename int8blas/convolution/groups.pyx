@@ -173,8 +173,7 @@ cdef class GroupFilters(Filters):
     cdef object matrix(self, weights):
         k, n = self.matrix_shape()
         size, taps = self.shape[2], self.shape[4] * self.shape[5]
-        # Axes: (pass, output; group, lane, channel of the lane; tap). The last step brings the axes into the order of
-        # B.
+        # Axes: (pass, output; group, lane, channel of the lane; tap). The last step changes the axes to the order of B.
         ordered = weights.reshape(self.groups, size, size // I8_GROUP, I8_GROUP, taps)[:, self.order()]
         ordered = ordered.reshape(self.groups, size // I8_GROUP, I8_GROUP, size // I8_GROUP, I8_GROUP, taps)
         padded = np.zeros((k, n), np.int8)
@@ -190,8 +189,7 @@ cdef class GroupFilters(Filters):
         return weights.reshape(self.shape)
 
     cdef list order(self):
-        """Return the numbers of a group's output channels in the order of the kernel, which computes 4 channels in a
-        pass."""
+        """Return the numbers of a group's output channels in the order of the kernel, which computes 4 in a pass."""
         return [i8_grouped_output(self.outputs, i // I8_GROUP, i % I8_GROUP) for i in range(self.outputs)]
 
     cdef object column_sums(self):

@@ -391,8 +391,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
         """Execute `count` quantized images from `first` on, with the values in `bound`.
 
         If `bound` is used only in this execution, `values` are the values from which `bound` was created. With `keeps`,
-        the target belongs to the caller. With `keeps`, the target is written completely, or not at all if there is no
-        memory.
+        the target belongs to the caller, and is written completely, or not at all if there is no memory.
         """
         cdef Images source, whole, part, seen
         cdef Phase phase

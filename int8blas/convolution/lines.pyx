@@ -45,8 +45,8 @@ cdef enum:
     # The maximum number of groups that are copied together.
     MOST_TOGETHER = 4
     # The matrix unit reads windows from copied lines if the lines fill at least 1 / MATRIX_PADDING of their steps.
-    # If lines fill less, windows of at least MATRIX_CHANNELS channels are gathered for the matrix unit, unless there
-    # are groups.
+    # If lines fill less, and there are no groups, windows of MATRIX_CHANNELS channels or more are gathered for the
+    # unit.
     MATRIX_CHANNELS = 32
     MATRIX_PADDING = 3
     # The maximum number of channels of windows that are read from copied lines. MATRIX_TAP_CHANNELS is for the matrix
@@ -362,8 +362,7 @@ cdef int busy_threads(const LinesJob *j, int threads) noexcept nogil:
 
 
 cdef int64_t divided_lines(const LinesJob *j, int64_t units, int64_t stretches, int threads) noexcept nogil:
-    """Return the number of stretches of a line, which is `stretches`, or more if there are too few `units` for the
-    threads."""
+    """Return the number of stretches of a line, which is `stretches`, or more if the threads need more `units`."""
     cdef int64_t common = threads, rest = units
     while rest:
         common, rest = rest, common % rest

@@ -150,8 +150,8 @@ def read_to_end(path: Any) -> bytes:
 
 
 def _read_some(file: Any, memory: memoryview) -> int:
-    """Fill a part of the memory. Return the number of bytes that were read, or 0 at the end of the file. The memory is
-    not empty."""
+    """Fill a part of the memory. Return the number of read bytes, or 0 at the end of the file. The memory is not
+    empty."""
     if hasattr(file, "readinto"):
         count = file.readinto(memory)
     else:

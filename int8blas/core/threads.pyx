@@ -107,8 +107,7 @@ cdef int region_threads(int wanted) noexcept nogil:
     """Return the number of threads that the next parallel region may request. The number is `wanted`, or less if the
     system cannot create so many threads.
 
-    Every region first calls region_threads. A caller that divides its work by the number of threads may call it
-    earlier.
+    Every region first calls region_threads. A caller that divides work by the number of threads may call it earlier.
     """
     cdef i8_team *mine = &i8_my_team
     cdef int threads = wanted
@@ -128,8 +127,7 @@ cdef inline void begin_region(Region *region, int threads) noexcept nogil:
 
 
 cdef inline int workers(const Region *region) noexcept nogil:
-    """Return the number of threads that work in the running region. The runtime may supply fewer threads than
-    requested."""
+    """Return the number of threads that work in the region. The runtime may supply fewer threads than requested."""
     return min(region.threads, i8_omp_team_size())
 
 
@@ -158,9 +156,8 @@ cdef void look_at_end(const Region *region, int64_t wait) noexcept nogil:
 
 cdef void set_alone(double now, double wait, double saved) noexcept nogil:
     """Run without regions for some time if the wait for other threads was long, and longer than the time `saved` that
-    these threads saved. The pause is twice the wait, so running on one thread loses hardly more time than another wait
-    would take. If the last pause has just ended, another process still takes the CPU, and the pause is twice the last
-    pause."""
+    these threads saved. The pause is twice the wait, so running on one thread loses hardly more than another wait. If
+    the last pause has just ended, another process still takes the CPU, and the pause is twice the last pause."""
     cdef double alone = 2 * wait
     if wait < LATE or wait < saved:
         return

@@ -14,8 +14,7 @@ from int8blas.core.verbose import begin, end, is_verbose, seconds_since
 MOST_SHAPES = 4
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-# `inside` says whether the calling thread is inside a traced function. Traced functions inside a traced function write
-# no lines.
+# `inside` says whether the calling thread is inside a traced function. Nested traced functions write no lines.
 inside = threading.local()
 
 

@@ -122,8 +122,7 @@ def remedy_of_integers(array: npt.NDArray[Any], given: str, wanted: list[str]) -
 
 
 def conversion(given: str, to: str) -> str:
-    """Return the expression that converts `given` to the dtype `to`. The dtype has all numbers of `given`, or numbers
-    nearest to them."""
+    """Return the expression that converts `given` to the dtype `to`, which has equal or nearest numbers."""
     return f"np.asarray({given}, {numpy_name(to)})"
 
 

@@ -344,8 +344,7 @@ cdef class Layer:
         return one_integer((<dict>values)["src"], self.src_dtype)
 
     cdef Bound common_part(self):
-        """Return the values that all executions share if executions supply only a scale or a zero point of the
-        source."""
+        """Return the values that all executions share if they supply only a scale or a zero point of the source."""
         self.brings_scale, self.brings_zero = self.source_brings(SCALES), self.source_brings(ZERO_POINTS)
         self.src_dtype = self.zero_point_type("src")
         self.weights_scale = self.constants[SCALES].get("weights", ONE)
@@ -458,8 +457,8 @@ cdef class Layer:
             return [(I8_MUL, src * weights)]
 
     cdef list spread_after(self, dict scales, dict zero_points, tuple logical):
-        """Remove the spread scales and zero points of the destination, and return them as post-ops. Such post-ops come
-        after all other post-ops: first the scale, then the zero point."""
+        """Remove the spread scales and zero points of the destination, and return them as post-ops. The post-ops of the
+        destination come after all other post-ops: first the scale, then the zero point."""
         cdef list ops = []
         cdef dict masks = {parameter: self.masks[parameter].get("dst", 0) for parameter in ("scales", "zero_points")}
         cdef bint shifts = self.length("zero_points", "dst", masks["zero_points"]) == "spread"
@@ -500,8 +499,7 @@ cdef class Layer:
         reciprocal = ONE / scales["dst"] if "dst" in scales else ONE
         set_columns(&bound.stage.dst_scale, reciprocal, bound._arrays)
         bound.stage.rescales = "dst" in self.masks["scales"] or "dst" in self.masks["zero_points"]
-        # With scale groups, a sum may add infinities of both signs. Without groups all scales and reciprocals are
-        # finite.
+        # With scale groups, a sum may add infinities of both signs. Without groups all scales are finite.
         bound.stage.finite = not self.group
         # Adding -0.0 changes no number.
         set_columns(&bound.stage.bias, NO_CHANGE if self._bias is None or self.integer_bias else self._bias,
@@ -510,8 +508,8 @@ cdef class Layer:
             bound._co_cols = padded(self._bias, cnp.NPY_INT32)
 
     cdef object bind_groups(self, Bound bound, object scales):
-        """Set the scales (groups, columns) in panels. If the source's scale is one number, multiply the scales by this
-        number."""
+        """Set the scales (groups, columns) in panels. If the source has one scale, multiply the scales by this
+        scale."""
         cdef cnp.ndarray array
         panels, groups, width = (<object>self._column_sums).shape
         by_column = np.zeros((groups, panels * width), np.float32)

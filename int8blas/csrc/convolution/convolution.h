@@ -95,8 +95,7 @@ typedef struct {
     int grouped_pixels, grouped_channels;                 /* maximum outputs and channels of a call */
     void (*grouped)(const i8_grouped_args *);
     /* Widen the weights of one call to pairs of s16: grouped_channels columns of a panel, and `groups` groups of k. In
-     * dst, each group has its even channels before its odd channels. The pointer is NULL if the kernel takes s8
-     * weights. */
+     * dst, each group has its even channels before its odd channels. NULL means that the kernel takes s8 weights. */
     void (*widen_grouped)(int8_t *restrict dst, const int8_t *restrict src, int64_t groups);
 } i8_convolution_kernels;
 

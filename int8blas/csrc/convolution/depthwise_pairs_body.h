@@ -6,8 +6,7 @@
 #define I8_DEPTHWISE_CHANNELS (4 * I8_LANES)
 #define I8_DEPTHWISE_LINES 2
 #define I8_DEPTHWISE_STRIDED NULL
-/* 12 accumulators (3 pixels x 4 vectors), a weight and a product take 14 of 16 registers. With 32 registers, 16
- * accumulators fit. */
+/* 12 accumulators (3 x 4), a weight and a product take 14 of 16 registers. With 32 registers, 16 accumulators fit. */
 #if I8_LANES == 16
 #define I8_DEPTHWISE_PIXELS 4
 #else

@@ -23,8 +23,7 @@ static inline void i8_wait(i8_barrier *b, int threads)
 #else
 #include <sched.h>
 
-/* The number of checks before a thread yields. PAUSE takes 40 to 140 cycles, so all checks together take about 50 to
- * 200 us. */
+/* The number of checks before a thread yields. PAUSE takes 40 to 140 cycles, so all checks take about 50 to 200 us. */
 enum { I8_SPINS = 1 << 12 };
 
 /* Wait until all `threads` threads of the region have arrived. Every thread then sees all earlier writes of all

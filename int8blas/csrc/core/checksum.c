@@ -1,7 +1,6 @@
 /* CRC-32 by carry-less multiplication. The bytes are a polynomial over GF(2). Multiplying a part of the polynomial by
  * x**n, modulo the polynomial of CRC-32, moves the part n bits towards the end. Each iteration of the loop moves four
- * vectors by 64 bytes, and adds the next 64 bytes. After the loop, each vector is moved by 16 bytes and added to the
- * next vector. */
+ * vectors by 64 bytes, and adds the next 64 bytes. Finally each vector is moved by 16 bytes and added to the next. */
 #include "core/checksum.h"
 
 #include <string.h>

@@ -51,8 +51,7 @@
 #endif
 #endif
 
-/* Keep a vector in a register, without an instruction. Without I8_PIN, GCC would copy the register between
- * accumulations. */
+/* Keep a vector in a register. Without I8_PIN, GCC would copy the register between accumulations. */
 #if defined(__GNUC__) && defined(I8_X86_64)
 #define I8_PIN(x) __asm__("" : "+v"(x))
 #elif defined(I8_AARCH64)

@@ -70,8 +70,7 @@ enum {
     I8_TEAM_LOOKS = 10000
 };
 
-/* Return the number in a file of a cgroup, INT_MAX for "max" and for larger numbers, or -1 if the file does not
- * exist. */
+/* Return the number in a file of a cgroup, INT_MAX for "max" and for larger numbers, or -1 without the file. */
 static int i8_pids_number(const char *folder, const char *name)
 {
     char path[PATH_MAX], text[32] = "";

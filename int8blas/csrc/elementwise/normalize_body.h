@@ -115,8 +115,7 @@ I8_NOINLINE float i8_squares_of_row(const float *x, int64_t n, float mean)
     return i8_fold(sums);
 }
 
-/* Return the largest |x| of a row and of the elements that fill its last chunk. Infinity and NaN count as larger than
- * all numbers. */
+/* Return the largest |x| of a row and of the rest of its last chunk. Infinity and NaN exceed all numbers. */
 I8_NOINLINE float i8_largest_of_row(const float *x, int64_t n)
 {
     float lanes[I8_CHUNK], largest = 0;

@@ -10,8 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Loop over the lines of a window, which extend along w, or over the elements of a window. Return the address of a line
- * or an element. */
+/* Loop over the lines of a window, which extend along w, or over its elements. Return the address of either. */
 #define I8_FOR_LINES(a)                                                                                                \
     for (int64_t d = 0; d < (a)->counts[0]; ++d)                                                                       \
         for (int64_t h = 0; h < (a)->counts[1]; ++h)

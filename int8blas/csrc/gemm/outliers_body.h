@@ -80,8 +80,7 @@ static int64_t i8_split_panel(int8_t *restrict dense, i8_outliers *dst, int64_t 
     return total;
 }
 
-/* The bytes of one column in the copy of A' by columns: two vectors of rows. Columns follow one another without
- * gaps. */
+/* The bytes of one column in the copy of A' by columns: two vectors of rows. There are no gaps between columns. */
 #define I8_COLUMN_BYTES (8 * I8_LANES)
 
 /* Transpose 16 columns of a vector of rows, a_row bytes apart: each unit of 128 bits holds 16 rows. */

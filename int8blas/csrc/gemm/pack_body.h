@@ -307,8 +307,7 @@ I8_INLINE void i8_rows_of_group(uint8_t rows[4][I8_PANEL], const uint8_t *group,
     i8_unit v[4];
     I8_FOR(j, 4) v[j] = i8_xor_unit(i8_load_unit(group + 16 * j), i8_set_unit(flip));
     /* Byte (column, k) has index 4 * column + k in a group, and 16 * k + column in rows. Each zip of the halves of the
-     * 64 bytes moves the highest bit of the index to the lowest place, so four zips move the 4 bits of the column to
-     * the lowest places. */
+     * 64 bytes moves the highest bit of the index to the lowest place, so four zips move the column's 4 bits there. */
     I8_FOR(step, 4) {
         const i8_unit low[2] = {v[0], v[1]}, high[2] = {v[2], v[3]};
         I8_FOR(j, 2) {
@@ -382,8 +381,7 @@ I8_INLINE void i8_sums_of_rows(int64_t *sums, const int rows, int64_t k, const u
     I8_FOR(r, rows) sum[r] = i8_zero_unit();
     for (; i + 16 <= k; i += 16)
         I8_FOR(r, rows) sum[r] = i8_add_bytes(sum[r], i8_xor_unit(i8_load_unit(src + r * row_stride + i), f));
-    /* The XOR turns the zeros after the last bytes into `flip`. Adding `behind` removes the flipped zeros from the
-     * sums. */
+    /* The XOR turns the zeros after the last bytes into `flip`. Adding `behind` removes these flipped zeros. */
     const int64_t behind = rest > 0 ? (rest - 16) * flip : 0;
     if (rest > 0)
         I8_FOR(r, rows)

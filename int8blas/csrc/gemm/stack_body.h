@@ -407,8 +407,7 @@ I8_INLINE i8_vec i8_run_elements(const i8_stack_operand *x, const uint8_t *p, co
 }
 
 /* Multiply stacks whose C has one element, and whose matrices of A are neighbours. Matrices of B are neighbours (`step`
- * is 1), or there is one matrix (`step` is 0). Each lane has one product. The last vector may compute some products
- * again. */
+ * is 1), or there is one matrix (`step` is 0). A lane has one product. The last vector may repeat some products. */
 I8_INLINE void i8_multiply_runs(const i8_stack_args *t, const int step)
 {
     for (int64_t i = 0; i < t->count; i += I8_LANES) {

@@ -3,8 +3,7 @@
  *   VPDPBUSD ymm    latency 5 (Intel), 4 (Zen); two a cycle.
  *
  * With 12 accumulators, the loop hides 6 cycles of latency at two VPDPBUSD a cycle. The development option
- * I8_AVXVNNI_AS_EVEX assembles this code with the EVEX encoding, which runs on CPUs that have AVX512-VNNI and AVX512-VL
- * but not AVX-VNNI.
+ * I8_AVXVNNI_AS_EVEX selects the EVEX encoding, for CPUs that have AVX512-VNNI and AVX512-VL but not AVX-VNNI.
  */
 #ifdef I8_X86_64
 #ifdef I8_AVXVNNI_AS_EVEX

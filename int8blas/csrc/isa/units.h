@@ -29,8 +29,7 @@
     } while (0)
 
 #ifdef I8_UNITS
-/* Load `count` bytes, 1 to 16, and set the other bytes of the unit to 0. The function reads only these `count`
- * bytes. */
+/* Load `count` bytes, 1 to 16, and set the other bytes of the unit to 0. Read only `count` bytes. */
 I8_INLINE i8_unit i8_load_first_bytes(const uint8_t *p, const int count)
 {
     uint64_t low = p[0], high = 0;

@@ -230,8 +230,7 @@ I8_INLINE i8_bits i8_bits_of_bytes(i8_vec x, const int bit) { return _mm256_slli
 I8_INLINE i8_vec i8_choose(i8_bits bits, i8_vec x, i8_vec y) { return _mm256_blendv_epi8(x, y, bits); }
 
 /* chunk_of_two.h uses the following functions. */
-/* The difference has 32 bits. f32 represents both halves of the difference exactly, so only the sum of the halves is
- * rounded. */
+/* The difference has 32 bits. f32 represents both its halves exactly, so only the sum of the halves is rounded. */
 I8_INLINE i8_f32 i8_half_minus(const int32_t *p, int32_t largest)
 {
     const i8_vec x = i8_sub(_mm256_set1_epi32(largest), i8_load(p));

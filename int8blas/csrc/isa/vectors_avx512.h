@@ -73,8 +73,7 @@ I8_INLINE void i8_store_lanes(int32_t *p, i8_vec v, int from, int to)
     const uint32_t low = from > 0 ? (1u << from) - 1 : 0, all = to < I8_LANES ? (1u << to) - 1 : 0xffff;
     _mm512_mask_storeu_epi32(p, (__mmask16)(all & ~low), v);
 }
-/* Load `count` bytes, 1 to 16, and set the other bytes of the unit to 0. The function reads only these `count`
- * bytes. */
+/* Load `count` bytes, 1 to 16, and set the other bytes of the unit to 0. Read only `count` bytes. */
 I8_INLINE i8_unit i8_load_bytes(const uint8_t *p, const int count)
 {
     return _mm_maskz_loadu_epi8((__mmask16)(0xffff >> (16 - count)), p);

@@ -33,7 +33,7 @@ I8_INLINE float i8_negative(float x) { return i8_float_of(i8_bits_of(x) | 0x8000
 
 /* With x = n ln 2 + r and |r| <= ln 2 / 2, e**x = 2**n e**r. ln 2 is 0.693359375 - 2.12194440e-4, and n times the first
  * part is exact. Adding 1.5 * 2**23 to x / ln 2 rounds the quotient half to even, to the integer n in the low bits.
- * Adding another 127 makes the low bits the exponent of the f32 2**n. The polynomial for e**r - 1 has an error of at
+ * Adding another 127 makes the low bits the exponent of the f32 2**n. The error of the polynomial for e**r - 1 is at
  * most 3e-9. */
 #define I8_EXP_MAGIC (12582912.0f + 127.0f)
 
@@ -63,8 +63,7 @@ I8_INLINE float i8_exp_remainder(float x, float n) { return i8_exp_less_one(i8_e
 /* Return 2**n from i8_exp_shifted(x), if 2**n is a normal number. */
 I8_INLINE float i8_power_of_two(float shifted) { return i8_float_of(i8_bits_of(shifted) << 23); }
 
-/* The multiplication by 2**n takes two steps, because 2**n may be out of the range of f32 even if the result is in the
- * range. */
+/* The multiplication by 2**n takes two steps, because f32 may be able to represent the result but not 2**n. */
 I8_INLINE float i8_exp(float x)
 {
     x = x > 89.0f ? 89.0f : x;

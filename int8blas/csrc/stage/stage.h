@@ -243,8 +243,7 @@ typedef struct {
  *
  *     y[j] = 0 + weights[0] * x[j + offsets[0]] + weights[1] * x[j + offsets[1]] + ...      each step rounded to f32.
  *
- * The kernel computes y[j] for all j < count. For tap t, the kernel reads no element after x[count - 1 +
- * offsets[t]]. */
+ * The kernel computes y[j] for all j < count. For tap t, no element after x[count - 1 + offsets[t]] is read. */
 typedef struct {
     int64_t count;
     int taps;
