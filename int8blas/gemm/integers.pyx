@@ -410,7 +410,7 @@ cdef object multiply_integers(cnp.ndarray x, object y, cnp.ndarray given, int ty
 
 cdef cnp.ndarray multiply_to_sums(WideProduct *w, cnp.ndarray x, object y, int *bits, str name):
     """Return a product modulo 2**64 as a new array of int64. Set `w` to the product, and `bits` to the maximum number
-    of bits of its sums. With up to 62 bits the result is exact."""
+    of bits of its sums. If `bits` is at most 62, the result is exact."""
     cdef Shape shape
     cdef Bits a, b
     cdef cnp.ndarray sums

@@ -115,8 +115,8 @@ def hamming(x, y, *, out=None):
     Returns
     -------
     ndarray of int32
-        ``out`` if it is given. The shape is (M, N), without the dimension of a single row. Two single rows give a
-        scalar.
+        ``out`` if it is given. The shape is (M, N); a one-dimensional x or y has no dimension in the result. Two single
+        rows give a scalar.
 
     Raises
     ------

@@ -510,7 +510,7 @@ cdef void finish(Search *s) noexcept nogil:
     run_parts(finish_query, s, s.queries, s.parts if pays else 1)
 
 
-# The memory of a search without Python, for a batch of at most MOST_QUERIES queries.
+# The memory of search_packed, for a batch of at most MOST_QUERIES queries.
 cdef struct Queries:
     uint8_t *rows               # shifted to u8, contiguous
     int64_t *squares

@@ -209,8 +209,8 @@ def is_inf(x: Array, *, detect_negative: int = 1, detect_positive: int = 1) -> A
     return np.asarray(x == (np.inf if detect_positive else -np.inf if detect_negative else np.nan))
 
 
-# erf and its derivative at the points i / 128 up to 4. The nearest point is at most 1 / 256 away. At this distance, a
-# Taylor series of third order has an error below 1e-10.
+# erf and its derivative at the points i / 128 up to 4. The nearest point is at most 1 / 256 away from an x in the
+# table's range. Within 1 / 256 of a point, a Taylor series of third order has an error below 1e-10.
 POINTS = [i / 128 for i in range(513)]
 ERF = np.array([(math.erf(x), 2 / math.sqrt(math.pi) * math.exp(-x * x)) for x in POINTS], np.float32)
 

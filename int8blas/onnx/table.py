@@ -39,7 +39,7 @@ MICROSOFT = "com.microsoft"
 LEARNING = "ai.onnx.ml"
 # The newest version of each domain's operators that the table supports.
 NEWEST = {"": 28, MICROSOFT: 1, LEARNING: 5}
-# The advice of errors about files that were exported for training.
+# The advice in error messages about files that were exported for training.
 INFERENCE = "export the model for inference, from PyTorch after model.eval()"
 # Reading a signature takes longer than all other work for a node.
 signature_of = functools.cache(inspect.signature)

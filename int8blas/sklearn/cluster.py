@@ -17,7 +17,8 @@ from int8blas.neighbors.distances import sqeuclidean
 from int8blas.sklearn.coding import Coding, Floats, Int8, Words, blocks
 
 Labels = npt.NDArray[np.int32]
-# The maximum number of samples, all with a new cluster, that one product adds to the sums of clusters.
+# The maximum number of samples that one product moves from the sums of their old clusters to the sums of their new
+# clusters.
 COUNTED = 1 << 16
 
 

@@ -101,7 +101,7 @@ def make_layer(packed: PackedB, scale: Tensor, bias: Tensor | None, weight_only:
 
 
 def unpacked(packed: Tensor, scale: Tensor, in_features: int) -> PackedB:
-    """Return the packed weights in a tensor, as a PackedB with its own memory."""
+    """Return a PackedB with a copy of the packed weights that a tensor contains."""
     return restore_packed(in_features, scale.shape[-1], "int8", packed.detach().contiguous().numpy())
 
 

@@ -43,9 +43,9 @@ typedef struct {
     ptrdiff_t panel_size, weights_step;
     const int32_t *start;
     /* Aligned workspace. `interleaved` has 4 * I8_MAX_DEPTHWISE bytes for each column of each group of depthwise_lines
-     * lines. `prepared` has I8_DEPTHWISE_VALUES bytes, then the weights. If depthwise_lines is 4, the weights are 4
-     * panels. If depthwise_lines is 2, the weights are two sets. A set has 4 * I8_MAX_DEPTHWISE bytes for each tap of
-     * each of lines / 2 + 1 pairs of lines. */
+     * lines. `prepared` has I8_DEPTHWISE_VALUES bytes of values for the epilogue, then the weights. If depthwise_lines
+     * is 4, the weights are 4 panels. If depthwise_lines is 2, the weights are two sets. A set has 4 * I8_MAX_DEPTHWISE
+     * bytes for each tap of each of lines / 2 + 1 pairs of lines. */
     uint8_t *interleaved, *prepared;
     int again; /* whether an earlier call has set `prepared` for these channels, weights and epilogue */
     const i8_tile_output *output;

@@ -4,7 +4,7 @@
  *
  * A block has 4 vectors of sums, so that one vector load reads one row of the block. Interleaving the bytes of 4 rows
  * takes 8 shuffles for 4 vectors, and permutes the columns of every block: lane c of 128-bit lane l of vector q is
- * column 16 * l + 4 * q + c. Sums keep the permuted order until they are finished.
+ * column 16 * l + 4 * q + c. Sums keep the permuted order of columns until the kernel has added all products.
  *
  * The sums of a kernel fill the registers. Kernels of one or two rows take several blocks side by side, so they read
  * longer parts of each row of B. Kernels of many rows compute half a block at a time: two vectors, with half of the

@@ -319,7 +319,7 @@ I8_INLINE void I8_NAME(add_products)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], co
 #endif
 
 #ifndef I8_INTERLEAVED
-/* Add the products of one panel after the other. */
+/* Add all products of one panel, then all products of the next panel. */
 I8_INLINE void I8_NAME(add_sequential)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], const i8_tile_args *t, int64_t row,
                                        const uint8_t *a, const int8_t *b, const int mr, const int np)
 {

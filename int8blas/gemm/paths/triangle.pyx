@@ -58,8 +58,8 @@ cdef enum:
     LARGE_C = 8 << 20
     LARGE_WIDENED_K = 128
     LARGE_K = 216
-    # The smallest K for which a call mirrors a triangle that a matrix unit computes. For a smaller K the unit computes
-    # the other half in less time than the CPU stores the mirror.
+    # The smallest K for which a call mirrors a triangle that a matrix unit computes. With a K below MATRIX_WHOLE_K, the
+    # unit computes the other half of C in less time than the CPU takes to mirror the triangle.
     MATRIX_WHOLE_K = 4096
     # The minimum number of multiply-adds of all of C if there are several threads, because threads synchronize twice on
     # this path.
