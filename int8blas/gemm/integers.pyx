@@ -33,11 +33,13 @@ from int8blas.core.words import dtype_error, dtype_name, shown, warn
 cnp.import_array()
 
 cdef enum:
-    # The search for bits may stop after each chunk of this many elements. Chunks of 512, 4096 and 32,768 elements take
-    # the same time, within 3 % (64 x 4 x 4096 and 256 x 256 x 256 in s64). A chunk of 32 KiB fits the L1 cache.
+    # The number of elements of a chunk. The search for bits may stop after each chunk. Chunks of 512, 4096 and 32,768
+    # elements take the same time, within 3 % (64 x 4 x 4096 and 256 x 256 x 256 in s64). A chunk of 32 KiB fits the L1
+    # cache.
     CHUNK = 4096
-    # Pairs of s16 are faster than s32 if the sums of at least this many groups of k fit s32. 256 x 256 x 256 takes 156
-    # us in s16 and 226 us in s32 with 7 to 19 groups, and 238 us in s16 and 228 us in s32 with fewer groups (Zen 5).
+    # Pairs of s16 are faster than s32 if the sums of at least LEAST_SEGMENT groups of k fit s32. 256 x 256 x 256 takes
+    # 156 us in s16 and 226 us in s32 with 7 to 19 groups, and 238 us in s16 and 228 us in s32 with fewer groups (Zen
+    # 5).
     LEAST_SEGMENT = 7
 
 # Functions compare arguments with this default by identity, which is fast.

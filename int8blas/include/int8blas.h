@@ -65,8 +65,8 @@ struct int8blas_functions {
      *     C := sat_s32(rne(alpha * (op(A) - ao) @ (op(A) - ao).T + beta * C))
      *
      * with the same bits as int8blas.syrk_u8s32 and syrk_s8s32. Arguments have the order of BLAS: uplo is 'U' or 'L'
-     * for the upper or lower triangle (lower case is accepted); op(A) is N x K, C N x N. For a column-major C, pass the
-     * other uplo. For a column-major A, pass the other trans. */
+     * for the upper or lower triangle (lower case is accepted); op(A) is N x K, C N x N. For a column-major C, swap 'U'
+     * and 'L' in uplo. For a column-major A, swap 'N' and 'T' in trans. */
     int (*syrk_u8s32)(char uplo, char trans, int64_t n, int64_t k, double alpha, const uint8_t *a, int64_t lda, int ao,
                       double beta, int32_t *c, int64_t ldc);
     int (*syrk_s8s32)(char uplo, char trans, int64_t n, int64_t k, double alpha, const int8_t *a, int64_t lda, int ao,

@@ -184,7 +184,7 @@ cdef int distances_in_place(const Problem *g) noexcept:
     job.wide = NULL
     if takes_wide(g) and start_wide(&job):
         return -1
-    # Reading y takes as long as multiplying y by several rows x, so the work counts at least this number of rows x.
+    # With few rows x, reading y takes longer than multiplying, so the work is at least the time of reading y.
     status = run_work(
         block_distances, &job, ceil_div(g.n, job.rows),
         <double>g.n * g.k * max(<double>g.m, thread_work(g) / THREAD_BYTES), thread_work(g), GIL_WORK

@@ -64,8 +64,8 @@ cdef enum:
     # search for 4 queries takes 84 ms with copies and 75 ms without copies. A search for 16 queries takes 77 ms with
     # copies and 127 ms without copies (AVX512-VNNI).
     COPYING = 40
-    # Above this number of items, several threads sort the results. One thread takes 0.5 ms to find and sort 2**16
-    # items: 256 rows for each of 256 queries, among 600 rows (Zen 5).
+    # The maximum number of items that one thread sorts. If there are more items, several threads sort them. One thread
+    # takes 0.5 ms to find and sort 2**16 items: 256 rows for each of 256 queries, among 600 rows (Zen 5).
     FINISHED_ITEMS = 1 << 16
 
 # The multiply-adds of each thread in a step, which take 25 to 100 ms. The search can be stopped after each step.

@@ -74,13 +74,13 @@ LAYER_DIRECTIONS: dict[str, Any] = {
     "reverse": "right2left",
     "bidirectional": "bidirectional_concat",
 }
-# A sum of this number of differences, byte minus zero point, fits int32.
+# A sum of LARGEST_COUNT differences, byte minus zero point, fits int32.
 LARGEST_COUNT = 1 << 22
 # The axes of pixels, for each number of dimensions of an image.
 AXES = [tuple(range(2, ndim)) for ndim in range(65)]
 # The maximum number of elements of a constant whose distinct bytes are found.
 MOST_VALUES = 1 << 12
-# The ones that sums over pixels multiply by. Most averaged images have at most this number of pixels.
+# The ones that sums over pixels multiply by. Most averaged images have at most 1 << 12 pixels.
 ONES = np.ones((1, 1 << 12), np.uint8)
 Sizes = Sequence[int] | None
 

@@ -191,7 +191,7 @@ FIELDS: dict[np.dtype[Any], tuple[str, Any]] = {
 }  # fmt: skip
 
 
-# Up to this number of elements, a copy of float_data from protobuf's list is faster than packed_floats.
+# The maximum number of elements for which a copy of float_data from protobuf's list is faster than packed_floats.
 MANY = 100
 
 

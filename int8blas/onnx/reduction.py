@@ -21,7 +21,7 @@ add: Any = np.add.reduce
 multiply: Any = np.multiply.reduce
 # The maximum length of the innermost axis for which reducing a copy is faster.
 SHORT = 16
-# float32 represents all integers up to this number.
+# float32 represents all integers up to 1 << 24.
 EXACT = 1 << 24
 
 

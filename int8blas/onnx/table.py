@@ -31,7 +31,7 @@ from int8blas.onnx.graph import Array, Node
 from int8blas.onnx.packed import Packed
 from int8blas.onnx.types import is_short, single, wide
 
-# The domain of operators that replace several nodes. Files do not have these operators.
+# The domain of operators that replace several nodes. Files do not have operators of this domain.
 DOMAIN = "int8blas"
 # The domain of onnxruntime's operators.
 MICROSOFT = "com.microsoft"

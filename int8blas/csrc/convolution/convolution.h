@@ -15,10 +15,10 @@
  * NULL.
  *
  * A call computes `together` successive output lines, whose windows are line_stride image lines apart. `lines` is the
- * number of image lines in all these windows. If depthwise_lines is 4, each output line has its own copy of the
- * weights, weights_step bytes after the previous copy, with zeros for the lines above its window. If depthwise_lines is
- * 2, any number of output lines is allowed. If depthwise_lines is 2 and line_stride is odd, all odd output lines use
- * the weights of the second output line.
+ * number of image lines that the windows of the call cover. If depthwise_lines is 4, each output line has its own copy
+ * of the weights, weights_step bytes after the previous copy, with zeros for the lines above its window. If
+ * depthwise_lines is 2, any number of output lines is allowed. If depthwise_lines is 2 and line_stride is odd, all odd
+ * output lines use the weights of the second output line.
  *
  * The kernel applies the epilogue `output`, whose lines are c_line bytes apart. If `output` is NULL, the kernel stores
  * the sums in dst, I8_MAX_DEPTHWISE for each output, line after line. `output` takes all channels of the kernel, or

@@ -13,7 +13,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Numbers of this magnitude or more saturate to bytes for every 8-bit zero point. */
+/* Numbers of magnitude I8_FAR_FROM_BYTES or more saturate to bytes for every 8-bit zero point. */
 #define I8_FAR_FROM_BYTES 512.0f
 
 #define I8_STREAMS (I8_LANES > 1) /* whether i8_stream exists, which writes past the caches */
@@ -114,8 +114,8 @@ I8_BLOCK_FN(i8_quantize_onnx_s8, 1, 1)
             value;                                                                                                     \
         }                                                                                                              \
     }
-/* Return sat(rne(q) + zero_point) for s32. If q is beyond s32, and the zero point has the other sign, both are moved
- * towards 0 by 2**31, which is exact. */
+/* Return sat(rne(q) + zero_point) for s32. If q is beyond s32, and q and the zero point have different signs, the
+ * function moves both towards 0 by 2**31, which is exact. */
 I8_NOINLINE i8_vec i8_add_rounded(i8_f32 q, i8_vec zero_point)
 {
     const i8_vec top = i8_set_32(INT32_MIN), y = i8_to_s32(q);

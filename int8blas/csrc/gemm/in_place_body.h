@@ -1,5 +1,6 @@
-/* Helpers for the kernels that read an operand in place (few_rows_body.h, dot_body.h). The helpers bring the other
- * operand into the order of the kernels, split bytes into halves, and restore the order of the columns of results. */
+/* Helpers for the kernels that read one of two operands in place (few_rows_body.h, dot_body.h). The helpers bring the
+ * operand that is not read in place into the order of the kernels, split bytes into halves, and restore the order of
+ * the columns of results. */
 #include <string.h>
 
 #include "core/dwords.h"

@@ -5,8 +5,8 @@
  * In the dense part no sum over two groups of four k saturates. VPMADDUBSW adds the products of k and k + 1, and VPADDW
  * adds the products of k + 4 and k + 5. In the dense part, the positive values at the four k of a sum add up to at most
  * 128, and the negative values to at least -128, so no sum exceeds s16 for any A' (255 * 128 = 32640). If the values of
- * B' at four k exceed these limits, packing reduces the largest value until the sum meets the limit. The outliers are
- * the amounts by which packing reduces values.
+ * B' at four k add up to more than 128 or less than -128, packing reduces the largest value until the sum meets the
+ * limit. The outliers are the amounts by which packing reduces values.
  *
  * Outliers are stored column by column. An i8_outliers has four k of one column. The kernel reads A' by columns. It
  * interleaves the bytes of four columns, so that each dword has four k of one row, for two vectors of rows at a time.

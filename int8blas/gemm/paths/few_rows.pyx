@@ -34,8 +34,8 @@ from int8blas.gemm.path cimport Description, Path, Plan, as_capsule, divide_long
 from int8blas.gemm.problem cimport Problem, busy_threads, cached_b_bytes, least_work
 
 cdef enum:
-    # If the distance between rows of B is a multiple of this number, rows evict one another from an L1 cache with 8 or
-    # 12 ways.
+    # If the distance between rows of B is a multiple of CONFLICT_BYTES, rows evict one another from an L1 cache with 8
+    # or 12 ways.
     CONFLICT_BYTES = 2048
     # The last block of columns is a whole block, so it begins earlier and repeats columns of the previous block. If A
     # has more rows than one row kernel takes, the path takes the problem only if at most 1/REPEATED of the columns are

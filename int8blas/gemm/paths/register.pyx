@@ -23,8 +23,8 @@ cdef enum:
     # (AVX512-VNNI) and 327 ns (AVX2), and tiles take 162 ns and 666 ns. For 32 x 32 x 32, the kernel takes 463 ns and
     # 1244 ns, and tiles take 381 ns and 910 ns.
     STACK_WORK = 1 << 13
-    # The minimum K for which a C of one element always has the form I8_STACK_DOTS. With a smaller K, operands that fit
-    # a unit have the form I8_STACK_UNITS, which takes two shuffles for every two k.
+    # The minimum K for which a C of one element always has the form I8_STACK_DOTS. With a K below SINGLE_K, operands
+    # that fit a unit have the form I8_STACK_UNITS, which takes two shuffles for every two k.
     SINGLE_K = 9
     # The minimum number of products in a run with k > 1 and contiguous elements of equal index: an AVX2 vector.
     LEAST_RUN = 8

@@ -16,8 +16,8 @@ rows.
 
 A cell has 16 x 16 elements of C: a panel of rows times a panel of columns. With a matrix unit a cell is a tile of the
 unit: two panels of rows times two panels of columns. Cells are numbered row by row. Each thread has the same number of
-consecutive cells. Between two K blocks the sums stay in C, if C has the bare sums and contiguous rows. In all other
-cases the sums stay in memory of the call.
+consecutive cells. Between two K blocks the sums stay in C if C has the bare sums and contiguous rows, or else in memory
+of the call.
 
 Fetching a cache line that another core has packed takes 12 ns; packing the line takes 2.3 ns (Zen 4). If packing is
 little work compared with the products of a thread, each thread therefore packs the panels that it needs.
@@ -67,8 +67,8 @@ cdef enum:
     # The minimum number of panels for each thread if each thread packs the panels that it needs. With OWN_PANELS
     # panels, packing takes a fifth of the time of the thread's products.
     OWN_PANELS = 12
-    # Up to this many cells for each thread, dividing K is faster, because no thread then waits for panels of another
-    # thread.
+    # The maximum number of cells for each thread for which dividing K is faster: if K is divided, no thread waits for
+    # panels of another thread.
     FEW_CELLS = 24
 
 
