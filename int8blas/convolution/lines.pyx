@@ -45,15 +45,16 @@ cdef enum:
     # The maximum number of groups that are copied together.
     MOST_TOGETHER = 4
     # The matrix unit reads windows from copied lines if the lines fill at least 1 / MATRIX_PADDING of their steps.
-    # If lines fill less, and there are no groups, windows of MATRIX_CHANNELS channels or more are gathered for the
-    # unit.
+    # If lines fill less of their steps, and there are no groups, windows of MATRIX_CHANNELS channels or more are
+    # gathered for the unit.
     MATRIX_CHANNELS = 32
     MATRIX_PADDING = 3
     # The maximum number of channels of windows that are read from copied lines. MATRIX_TAP_CHANNELS is for the matrix
     # unit, if channels fill whole steps. LINE_CHANNELS is for vector kernels.
     MATRIX_TAP_CHANNELS = 512
     # A 3 x 3 convolution of 14 x 14 pixels and 128 channels takes 52.8 us from copied lines and 57.7 us from gathered
-    # windows. With 256 channels it takes 210 us and 221 us (AVX512-VNNI, Zen 5).
+    # windows. With 256 channels, the convolution takes 210 us from copied lines and 221 us from gathered windows
+    # (AVX512-VNNI, Zen 5).
     LINE_CHANNELS = 256
     # The maximum number of bytes of a thread's widened panels. Widened panels take at most a quarter of the L2 cache. A
     # 3 x 3 convolution of 28 x 28 pixels and 128 channels takes 1005 us with 32 KiB, and 960 us with 256 KiB or 4 MiB

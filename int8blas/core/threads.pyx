@@ -59,8 +59,8 @@ cdef extern from "core/team.h" nogil:
 
 # The limit of INT8BLAS_NUM_THREADS or num_threads(scope="process"), or 0 without a limit.
 cdef int process_limit = 0
-# The number of CPUs of the process, or no limit with INT8BLAS_OVERSUBSCRIBE=1. A call uses at most this number of
-# threads, because further threads would only wait for a CPU.
+# The maximum number of threads of a call: the number of CPUs of the process, because further threads would only wait
+# for a CPU, or no limit with INT8BLAS_OVERSUBSCRIBE=1.
 cdef int cpus = INT_MAX
 # GNU OpenMP's threads do not survive a fork. If the parent has run a parallel region, a region in the child would wait
 # for the lost threads forever.

@@ -55,9 +55,9 @@ cdef enum:
     # If each thread has at least MANY_TILES rows of tiles, an uneven division of the rows makes the largest part at
     # most 1/8 longer.
     MANY_TILES = 8
-    # Threads that compute different rows each pack all of a plain B if B has at most this size, and at most a quarter
-    # of the L2 cache. Fetching a cache line that another thread has packed takes 5x as long as packing the line. 256
-    # KiB are a quarter of an L2 cache of 1 MiB.
+    # Threads that compute different rows each pack all of a plain B if B takes at most PRIVATE_BYTES bytes, and at most
+    # a quarter of the L2 cache. Fetching a cache line that another thread has packed takes 5x as long as packing the
+    # line. 256 KiB are a quarter of an L2 cache of 1 MiB.
     PRIVATE_BYTES = 1 << 18
     # The maximum K for which tiles of few rows read the panels of a packed B one after the other if B does not fit the
     # L2 cache. If tiles read short panels side by side, the panels would end just after the hardware has begun to

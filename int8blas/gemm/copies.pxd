@@ -11,10 +11,10 @@ cdef extern from "gemm/copy_vectors.h" nogil:
                          const uint8_t *end)
 
 cdef enum:
-    # The minimum bytes of a matrix, and of a vector, for a copy. Reading a smaller operand byte by byte takes less
-    # time. With and without a copy of a strided A, products take 0.35 us and 0.26 us for an A of 8 x 16, 0.46 us and
-    # 0.45 us for 16 x 32, 0.85 us and 1.09 us for 64 x 32. With and without a copy of a strided vector, dot products
-    # take 0.33 us and 0.25 us for 32 bytes, 0.42 us and 0.53 us for 512 bytes (AVX512-VNNI, Zen 5).
+    # The minimum bytes of a matrix, and of a vector, for a copy. Reading a smaller operand byte by byte takes less time
+    # than copying it. With and without a copy of a strided A, products take 0.35 us and 0.26 us for an A of 8 x 16,
+    # 0.46 us and 0.45 us for 16 x 32, 0.85 us and 1.09 us for 64 x 32. With and without a copy of a strided vector, dot
+    # products take 0.33 us and 0.25 us for 32 bytes, 0.42 us and 0.53 us for 512 bytes (AVX512-VNNI, Zen 5).
     COPIED_OPERAND = 512
     COPIED_VECTOR = 64
     # If one operand is scattered and the other has few vectors, these vectors may be spread. SPREAD_WORK is the maximum

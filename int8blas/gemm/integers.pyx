@@ -42,7 +42,7 @@ cdef enum:
     # 5).
     LEAST_SEGMENT = 7
 
-# Functions compare arguments with this default by identity, which is fast.
+# Functions compare arguments with the default SATURATED by identity, which is fast.
 cdef object SATURATED = "saturate"
 # The dtypes that errors suggest for arrays that are not integers.
 cdef tuple WANTED = ("uint8", "int8")
@@ -386,8 +386,8 @@ cdef object multiply_integers(cnp.ndarray x, object y, cnp.ndarray given, int ty
     to_u64 = integer_code(typenum, <int>cnp.PyArray_DescrFromType(typenum).itemsize) == I8_INT_U64
     searches = overflow != WRAP and bits > (62 if not positive else 64 if to_u64 else 63)
     # A failed call must not change `given`. The search for overflow allocates memory after the sums are stored, and
-    # products of digits allocate memory after some rows are stored. An allocation may fail, so calls that allocate
-    # memory that late use a new array.
+    # products of digits allocate memory after some rows are stored. An allocation may fail, so a call that allocates
+    # memory after it has stored elements uses a new array.
     target = given
     if given is None or overflow == RAISE or searches or uses_digits(&w) or not is_usable(given, x, y):
         target = empty(shape.ndim, shape.sizes, typenum)

@@ -260,9 +260,9 @@ cdef inline bint pays_to_split(const Problem *g) noexcept nogil:
     return g.panels.split.panels is not NULL and g.m >= SPLIT_ROWS and g.n > I8_PANEL
 
 
-# Up to this K, tiles have half their height if a micro-kernel stores C. The multiplications of half a tile fit the
-# CPU's out-of-order window, so the CPU starts them while it finishes the sums of the tile before. On Zen 5 tiles of
-# both heights are equally fast (256 x 256 x 64 to 256 x 256 x 512).
+# The maximum K for which tiles have half their height if a micro-kernel stores C. The multiplications of half a tile
+# fit the CPU's out-of-order window, so the CPU starts them while it finishes the sums of the previous tile. On Zen 5
+# tiles of both heights are equally fast (256 x 256 x 64 to 256 x 256 x 512).
 cdef enum:
     SHORT_K = 256
 

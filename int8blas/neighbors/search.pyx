@@ -44,11 +44,11 @@ from int8blas.neighbors.best cimport (
     rank_of_key, real_of_key, set_empty)
 
 cdef enum:
-    # SUMS_BYTES is the size of a block's sums, a quarter of a usual L2 cache. A block has from LEAST_ROWS to MOST_ROWS
-    # rows. Times on Zen 5 (AVX512-VNNI):
-    #   SUMS_BYTES  64 queries of 20,000 x 128: 64 KiB 737 us, 256 KiB 739 us, 1 MiB 719 us
-    #   LEAST_ROWS  256 queries of 20,000 x 128: 64 2.93 ms, 128 2.91 ms, 256 3.01 ms
-    #   MOST_ROWS   a query of 50,000 x 128, squared distances: 1024 93 us, 8192 82 us, 65,536 83 us
+    # SUMS_BYTES is the size of a block's sums, a quarter of a usual L2 cache. 64 queries of 20,000 x 128 take 737 us
+    # with 64 KiB, 739 us with 256 KiB and 719 us with 1 MiB. A block has from LEAST_ROWS to MOST_ROWS rows. 256 queries
+    # of 20,000 x 128 take 2.93 ms with LEAST_ROWS = 64, 2.91 ms with 128 and 3.01 ms with 256. One query of 50,000 x
+    # 128 (squared distances) takes 93 us with MOST_ROWS = 1024, 82 us with 8192 and 83 us with 65,536 (AVX512-VNNI, Zen
+    # 5).
     SUMS_BYTES = 1 << 18
     LEAST_ROWS = 128
     MOST_ROWS = 8192

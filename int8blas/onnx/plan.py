@@ -89,7 +89,8 @@ class Plan:
     constants: list[Any]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
-    # The steps whose results depend on the inputs' shapes alone. Other steps do not write the slots of these results.
+    # The steps whose results depend on the inputs' shapes alone. Each of these steps has slots that no other step
+    # writes.
     derived: frozenset[int] = frozenset()
     memory: Memory = field(default_factory=Memory)
     # The declared names, types and shapes of the outputs.

@@ -78,7 +78,8 @@ def contents(path: Path) -> Iterator[Any]:
         yield data
 
 
-# The reader copies tensors above this size once, from file to constant. Protobuf would copy their bytes twice.
+# The reader copies tensors of more than APART bytes once, from file to constant. Protobuf would copy the bytes of such
+# a tensor twice.
 APART = 1 << 14
 # Tags of fields of ModelProto, GraphProto and TensorProto. The low 3 bits of a tag are the type of the value, and
 # the other bits are the number of the field. After BYTES_FOLLOW come the size of the value and its bytes.

@@ -14,8 +14,8 @@ from int8blas.core.threads import num_threads
 from int8blas.onnx.graph import Array, Graph
 from int8blas.onnx.table import DOMAIN, Operator, Site
 
-# The model of a session includes constants below this size, because onnxruntime may need their values. The session
-# reads larger constants from the memory of the network.
+# The model of a session includes constants of less than SHARED_BYTES bytes, because onnxruntime may need their values.
+# The session reads larger constants from the memory of the network.
 SHARED_BYTES = 1 << 12
 
 

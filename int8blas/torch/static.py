@@ -494,7 +494,7 @@ def replaced(
         if isinstance(made, Int8Network):
             made.label = name
     # The results of a network are contiguous, but in the float graph their strides may differ. A view that is possible
-    # in the float graph may therefore be impossible in this graph.
+    # in the float graph may therefore be impossible in the graph with networks.
     for node in root.graph.find_nodes(op="call_function", target=aten.view.default):
         node.target = aten.reshape.default
     root.graph.eliminate_dead_code()

@@ -3,7 +3,7 @@
  * space (RLIMIT_AS). Before the first region of each larger size, a trial therefore creates and joins test threads. The
  * stacks of test threads are as large as the stacks of the runtime's threads, and the number of test threads is at most
  * the cgroup's limit. After the trial, the runtime creates at most the number of threads that the trial has created.
- * The trial is skipped if the process has run this many threads before.
+ * Numbers of threads that the process has already run need no trial.
  *
  * For a smaller region the runtime ends threads, and for the next larger region it creates new threads. The system may
  * still count the ending threads, so the trial needs room for the ending threads and the new threads. If the system has

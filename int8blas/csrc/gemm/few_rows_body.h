@@ -118,7 +118,8 @@ I8_INLINE void I8_NAME(strip)(const i8_few_rows_args *t, const uint8_t *b, int32
 
 #ifdef I8_STEP_16
 /* Add products for one row of A that is split into halves. Interleaving rows of B in pairs takes half of the shuffles.
- * The sum of the products of I8_HALVES_STEPS pairs fits s16, or of I8_HALVES_STEPS / 2 pairs if the row is centered. */
+ * The products of I8_HALVES_STEPS pairs have a sum that fits s16. If the row is centered, the limit is I8_HALVES_STEPS
+ * / 2 pairs. */
 #define I8_ADD_PAIRS(a_, valid)                                                                                        \
     I8_FOR(pair, ((valid) + 1) / 2) {                                                                                  \
         const i8_vec al = i8_broadcast_16((a_) + 2 * pair), ah = i8_broadcast_16((a_) + 4 + 2 * pair);                 \

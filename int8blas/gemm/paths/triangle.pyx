@@ -261,7 +261,7 @@ cdef void plan_triangle(const Problem *g, Plan *plan) noexcept nogil:
         2 * (g.kernels.tuning.thread_work if p.matrix is NULL else p.matrix.thread_work), min(<double>g.threads, cells)
     )
     p.private_panels = plan.grid.row_parts > 1 and p.matrix is NULL and p.panels >= OWN_PANELS * plan.grid.row_parts
-    # This path has only sums in s32, so the driver divides a long K into segments.
+    # The path `triangle` has only sums in s32, so the driver divides a long K into segments.
     divide_k(g, plan, True, FEW_CELLS)
 
 
