@@ -197,7 +197,7 @@ def run(options: argparse.Namespace, start: float) -> int:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Run in a new process with these settings, because NumPy has already read its settings in this process."""
+    """Run in a new process with the given settings, because NumPy has already read its settings in this process."""
     start = time.perf_counter()
     wanted = settings(options)
     try:

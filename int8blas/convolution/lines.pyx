@@ -423,9 +423,9 @@ cdef const i8_matrix *matrix_of_lines(const Problem *g, const i8_image *m) noexc
 
 
 cdef bint has_lines(tuple shape, tuple dilation) except -1:
-    """Return whether this strategy may take filters (g, oc, ic, kd, kh, kw).
+    """Return whether the strategy may take filters (g, oc, ic, kd, kh, kw).
 
-    Windows must have contiguous taps. With many channels, gathering windows is as fast as this strategy: the segments
+    Windows must have contiguous taps. With many channels, gathering windows is as fast as copying lines: the segments
     of a window are long, and gathering skips each tap that lies in the padding.
     """
     channels = shape[2]

@@ -162,7 +162,7 @@ cdef int pack_blocks(const void *job, int64_t part, int64_t parts) noexcept nogi
 
 
 cdef bint takes_blocks(const Problem *g, const Plan *p) noexcept nogil:
-    """Return True: this path takes every problem."""
+    """Return True, because the path `blocks` takes every problem."""
     return True
 
 

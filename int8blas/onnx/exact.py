@@ -1,5 +1,5 @@
-"""onnxruntime's quantized operators, correctly rounded. ONNX does not define these operators. In int8blas, the result
-of an operator is the real value of its formula, rounded once, with ties to even::
+"""onnxruntime's quantized operators, correctly rounded. ONNX does not define onnxruntime's operators. In int8blas, the
+result of an operator is the real value of its formula, rounded once, with ties to even::
 
     QLinearAdd              (a_scale * (a - a_zero) + b_scale * (b - b_zero)) / y_scale
     QLinearMul              a_scale * (a - a_zero) * b_scale * (b - b_zero) / y_scale

@@ -2,8 +2,8 @@
 
 QLinearAdd, QLinearMul, QLinearConcat, QLinearLeakyRelu, QLinearSigmoid and means are correctly rounded (see
 :mod:`exact`). An operator that int8blas puts in place of ONNX's DequantizeLinear, operator and QuantizeLinear has the
-attribute `float_steps`, which no file has. Operators with `float_steps`, and all operators that are not in this list,
-round in float32 after each step::
+attribute `float_steps`, which no file has. Operators with `float_steps`, and all operators that are not correctly
+rounded, round in float32 after each step::
 
     real = scale * f32(q - zero_point)                 y = sat(rne(real / y_scale) + y_zero_point)
 

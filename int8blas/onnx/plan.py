@@ -112,7 +112,7 @@ class Plan:
     @functools.cached_property
     def updates(self) -> dict[int, int]:
         """The outputs that a run may write to the memory of an input: a dict from the position of the output to the
-        position of the input. Only the node that updates an input of this dict reads this input."""
+        position of the input. No node reads an input in the dict, except the node that updates the input."""
         result = {}
         for i, slot in enumerate(self.inputs):
             readers = []

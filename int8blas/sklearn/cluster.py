@@ -437,8 +437,8 @@ def _squares(rows: Int8) -> Floats:
 
 
 def _move(sums: npt.NDArray[np.int64], rows: Int8, before: Labels, labels: Labels) -> None:
-    """Update the exact sums of clusters for the rows that have changed their cluster. The update multiplies these rows
-    by a matrix of -1, 0 and 1. Before the first assignment all labels are -1 and all sums are 0."""
+    """Update the exact sums of clusters for the rows that have changed their cluster. The update multiplies the changed
+    rows by a matrix of -1, 0 and 1. Before the first assignment all labels are -1 and all sums are 0."""
     clusters, changed = np.arange(len(sums)), np.flatnonzero(labels != before)
     for start in range(0, len(changed), COUNTED):
         some = changed[start : start + COUNTED]

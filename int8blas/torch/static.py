@@ -581,7 +581,7 @@ def convert(model: nn.Module, example_inputs: Any = None) -> fx.GraphModule:
     """Return the static int8 network of a PT2E model, or of a result of :func:`prepare` that was called on data.
 
     A convolution or a linear layer, with its batch normalization and activation, is one call from int8 to int8.
-    torch computes operators that int8blas lacks, in floats, between these calls.
+    torch computes operators that int8blas lacks, in floats, between the int8 calls.
 
     Parameters
     ----------

@@ -3,8 +3,9 @@
 With few rows, reading B takes most of the time, and B of 4 bits has half of the bytes of an 8-bit B. First the path
 writes rows of A as s8, padded with zeros. The path copies the rows, or quantizes the rows of a dynamic source. Then
 each thread multiplies all rows by some of the panels, a few panels at a time. The epilogue computes C from the sums
-while the sums are in the L1 cache. With many rows, tiles with an unpacked B (pack_b.pyx) are faster than this path.
-With scale groups this path is faster for any number of rows, and takes blocks of rows that fit the L2 cache.
+while the sums are in the L1 cache. With many rows, tiles with an unpacked B (pack_b.pyx) are faster than the path
+`four_bits`. With scale groups the path is faster than tiles for any number of rows, and takes blocks of rows that fit
+the L2 cache.
 
 B' has the values of B minus a zero point. The kernels multiply the stored values, so the path also computes the sums of
 the rows of A. With scale groups the kernels subtract the terms of all zero points. Without scale groups the kernels

@@ -170,7 +170,8 @@ cdef inline bint fits_stack(const Problem *g) noexcept nogil:
 
 cdef inline bint is_narrow(const Problem *g) noexcept nogil:
     """Return whether A has contiguous short rows of int8, and C is a bare product with few columns. The path `tiny`
-    shifts several short rows in one step. The path `blocks` is faster with several threads or AMX."""
+    shifts several short rows in one step. With several threads or AMX, the path `blocks` is faster than the path
+    `tiny`."""
     return (
         g.threads <= 1 and g.kernels.matrix is NULL and g.n <= NARROW_COLUMNS
         and g.k <= (NARROW_K_OF_PAIRS if g.kernels.gemm.exact == I8_DOT2 else NARROW_K)

@@ -1,4 +1,5 @@
-"""The path for A @ A.T. This path computes one triangle of C, and mirrors the triangle if the call computes all of C.
+"""The path for A @ A.T. The path `triangle` computes one triangle of C, and mirrors the triangle if the call computes
+all of C.
 
 A is packed once for both operands, in the layout of B'. The micro-kernel can read rows of A from panels, as dwords that
 are 64 bytes apart. If the micro-kernel multiplies bytes, A' is a copy of the panels XORed with 0x80, made while the
