@@ -10,8 +10,8 @@ cdef enum:
     MOST_OF_HEAP = 16
 
 
-# A row of the base, by its running index. A smaller rank is better. Of two equal ranks, the rank with the lower index
-# is better.
+# A row of the base, by its running index. A smaller rank is better. Of two rows with equal ranks, the row with the
+# lower index is better.
 cdef struct Entry:
     uint64_t rank
     int64_t index

@@ -172,7 +172,7 @@ cdef bint is_wholly_excluded(const Search *s, int64_t first, int64_t end) noexce
 
 
 cdef inline int64_t key_of_sum(const Search *s, int64_t sum_, int64_t query, int64_t squares) noexcept nogil:
-    """Return the key of the score of a row with this sum of products and sum of squares: a larger key is better."""
+    """Return the key of a row's score, from the row's sum of products and sum of squares: a larger key is better."""
     cdef double length
     if not needs_squares(s):
         return sum_

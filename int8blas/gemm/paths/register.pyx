@@ -20,8 +20,8 @@ from int8blas.gemm.problem cimport busy_threads, thread_work
 cdef enum:
     STACK_SPAN = 1 << 28        # two elements of one matrix in a stack are less than this many bytes apart
     # The maximum number of multiply-adds of a product. For 20 x 20 x 20 on Zen 4, the kernel of stacks takes 176 ns
-    # (AVX512-VNNI) and 327 ns (AVX2), and tiles take 162 ns and 666 ns. For 32 x 32 x 32, the kernel takes 463 ns and
-    # 1244 ns, and tiles take 381 ns and 910 ns.
+    # (AVX512-VNNI) and 327 ns (AVX2), and tiles take 162 ns and 666 ns. For 32 x 32 x 32, the kernel takes 463 ns
+    # (AVX512-VNNI) and 1244 ns (AVX2), and tiles take 381 ns and 910 ns.
     STACK_WORK = 1 << 13
     # The minimum K for which a C of one element always has the form I8_STACK_DOTS. With a K below SINGLE_K, operands
     # that fit a unit have the form I8_STACK_UNITS, which takes two shuffles for every two k.

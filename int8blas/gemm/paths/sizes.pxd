@@ -54,7 +54,7 @@ cdef enum:
     # tiny: the maximum K and the maximum number of columns if A is int8 and has any number of rows. NARROW_K_OF_PAIRS
     # is the maximum K without VNNI. On Zen 5, 10,000 x 17 x 100 takes 76 us on the path `tiny` and 101 us on the path
     # `blocks` (AVX512-VNNI). With AVX2, 10,000 x 17 x 8 takes 41 us on the path `tiny` and 75 us on the path `blocks`,
-    # and 10,000 x 17 x 32 takes 121 us and 105 us.
+    # and 10,000 x 17 x 32 takes 121 us on `tiny` and 105 us on `blocks`.
     NARROW_K = 128
     NARROW_K_OF_PAIRS = 16
     NARROW_COLUMNS = 3 * I8_PANEL
