@@ -45,8 +45,8 @@ cdef enum:
     # The maximum number of groups that are copied together.
     MOST_TOGETHER = 4
     # The matrix unit reads windows from copied lines if the lines fill at least 1 / MATRIX_PADDING of their steps.
-    # If lines fill less of their steps, and there are no groups, windows of MATRIX_CHANNELS channels or more are
-    # gathered for the unit.
+    # If lines fill less than 1 / MATRIX_PADDING of their steps, and there are no groups, windows of MATRIX_CHANNELS
+    # channels or more are gathered for the unit.
     MATRIX_CHANNELS = 32
     MATRIX_PADDING = 3
     # The maximum number of channels of windows that are read from copied lines. MATRIX_TAP_CHANNELS is for the matrix

@@ -25,9 +25,9 @@ enum {
      * KiB. Distances above 4 KiB slow reads from L3. */
     I8_DISTANCE_AHEAD = 1 << 12,
     /* With a single row x, rows y are read one after the other if y has at least I8_DISTANCE_UNCACHED bytes and a row
-     * has at most I8_DISTANCE_TURN bytes. A y of I8_DISTANCE_UNCACHED bytes does not fit the L2 cache, and with short
-     * rows the CPU begins the next row before the dependent multiply-adds of the current row have ended. If y is in L2,
-     * reading row after row is 1.1x slower than reading rows side by side. */
+     * has at most I8_DISTANCE_TURN bytes. A y of more than I8_DISTANCE_UNCACHED bytes does not fit the L2 cache. With
+     * short rows the CPU begins the next row before the dependent multiply-adds of the current row have ended. If y is
+     * in L2, reading row after row is 1.1x slower than reading rows side by side. */
     I8_DISTANCE_UNCACHED = 1 << 20,
     I8_DISTANCE_TURN = 1 << 10
 };
