@@ -464,8 +464,8 @@ cdef class DepthwiseFilters(Filters):
         return self.packed._sums // self.together
 
     cdef bint is_strided(self, const Problem *g) noexcept:
-        """Return whether the kernel for stride 2 is faster. The kernel for stride 2 takes equal times for half of its
-        channels and for all of its channels."""
+        """Return whether the kernel for stride 2 is faster than the general depthwise kernel. The kernel for stride 2
+        takes equal times for half of its channels and for all of its channels."""
         cdef const i8_image *m = &self.window
         return (
             g.kernels.convolution.depthwise_strided is not NULL and m.kernel[0] * m.kernel[1] == I8_STRIDED

@@ -1,4 +1,5 @@
-"""The strategy for overlapping windows of few channels. Gathering a matrix of overlapping windows would take longer.
+"""The strategy for overlapping windows of few channels. Gathering a matrix of overlapping windows would take longer
+than copying lines.
 
 A thread copies a part of the image with its padding, with contiguous channels of one group. In the copy, the window of
 an output is one segment of each line, and windows of neighbouring outputs are evenly spaced, so the micro-kernel reads
@@ -37,8 +38,8 @@ from int8blas.stage.output_stage cimport Bound
 cnp.import_array()
 
 cdef enum:
-    # If the weights of all panels are split, gathered windows are faster for groups with at least SPLIT_OUTPUTS
-    # outputs.
+    # If the weights of all panels are split, gathered windows are faster than copied lines for groups with at least
+    # SPLIT_OUTPUTS outputs.
     SPLIT_OUTPUTS = 48
     # The number of bytes after a line that a tile may read and a copy may write.
     SLACK = 64
@@ -456,7 +457,8 @@ cdef class LineFilters(Filters):
 
     cdef bint prepare_lines(self, LinesJob *j, Bound bound, const Images *src, const Images *dst,
                             uint8_t flip) except -1:
-        """Set up the job, except the compensation. Return False if a product with gathered windows is faster."""
+        """Set up the job, except the compensation. Return False if a product with gathered windows is faster than
+        copied lines."""
         self.set_problem(&j.g, &j.image, bound, src, dst, flip)
         self.share_zero(&j.g)
         j.groups, j.outputs, j.panels = self.groups, self.outputs, ceil_div(self.outputs, I8_PANEL)

@@ -41,7 +41,8 @@ cdef inline int64_t items_room(int64_t most) noexcept nogil:
 
 
 cdef inline int64_t most_listed(int64_t most) noexcept nogil:
-    """Return how many items a shortened list may have. Shortening it to exactly `most` items would take longer."""
+    """Return how many items a shortened list may have. Shortening the list to exactly `most` items would take longer
+    than stopping earlier."""
     return most + most // 8
 
 

@@ -63,7 +63,7 @@ def mod(a: Array, b: Array, *, fmod: int = 0) -> Array:
 
 
 def power(x: Array, y: Array) -> Array:
-    """Raise x to powers in the type of x. Squares and cubes use products, which are faster."""
+    """Raise x to powers in the type of x. Squares and cubes use products, which are faster than powers."""
     if y.size == 1 and x.dtype.kind == "f" and y.ndim <= x.ndim:
         exponent = y.item()
         if exponent == 2:

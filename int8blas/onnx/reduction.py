@@ -19,7 +19,7 @@ Reduce = Callable[[Array, Any, bool], Any]
 # The method `reduce` of a ufunc takes a microsecond less than numpy.sum and numpy.prod.
 add: Any = np.add.reduce
 multiply: Any = np.multiply.reduce
-# The maximum length of the innermost axis for which reducing a copy is faster.
+# The maximum length of the innermost axis for which copying and reducing is faster than reducing in place.
 SHORT = 16
 # float32 represents all integers up to 1 << 24.
 EXACT = 1 << 24

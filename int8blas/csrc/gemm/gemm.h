@@ -128,9 +128,9 @@ typedef struct {
     int64_t a_bytes;    /* maximum bytes of an A block if there are several K blocks */
     int64_t b_bytes;    /* maximum bytes of a B block, which must stay in L2 */
     double thread_work;
-    int64_t least_rows; /* minimum rows of A for which the unit is faster */
-    int64_t least_k;    /* minimum K, above 0, for which the unit is faster */
-    int dots_columns;   /* maximum columns for which dot kernels are faster */
+    int64_t least_rows; /* minimum rows of A for which the unit is faster than vector kernels */
+    int64_t least_k;    /* minimum K, above 0, for which the unit is faster than vector kernels */
+    int dots_columns;   /* maximum columns for which dot kernels are faster than the unit */
     i8_tile_fn tile[2][2]; /* [registers of rows - 1][panels - 1] */
     /* Pack `rows` rows of A, XORed with flip, for a tile: dst[step][rows of whole registers][64], padded with zeros. */
     void (*pack)(uint8_t *dst, int rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride, ptrdiff_t k_stride,
