@@ -22,7 +22,7 @@
 # The result is 0 for success. The result is -i if argument i, counted from 1, is the first wrong argument; nothing is
 # written then. The result is 1 if there is no memory for the workspace; C is undefined then. Any threads may call the
 # functions at the same time, even threads that Python has not created. A call in a parallel region of the caller uses
-# one thread. All other calls use as many threads as calls from Python.
+# one thread. All other calls use the same number of threads as calls from Python.
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 
 cdef int gemm_u8s8s32(char transa, char transb, char offsetc, int64_t m, int64_t n, int64_t k, double alpha,
@@ -44,8 +44,8 @@ cdef int gemm_u8u8s32(char transa, char transb, char offsetc, int64_t m, int64_t
 #     C := sat_s32(rne(alpha * (op(A) - ao) @ (op(A) - ao).T + beta * C))
 #
 # with the same bits as int8blas.syrk_u8s32 and syrk_s8s32. Arguments have the order of BLAS: uplo is 'U' or 'L' for the
-# upper or lower triangle (lower case is accepted); op(A) is N x K, C N x N. For a column-major C, pass the opposite
-# uplo. For a column-major A, pass the opposite trans.
+# upper or lower triangle (lower case is accepted); op(A) is N x K, C N x N. For a column-major C, swap 'U' and 'L' in
+# uplo. For a column-major A, swap 'N' and 'T' in trans.
 cdef int syrk_u8s32(char uplo, char trans, int64_t n, int64_t k, double alpha, const uint8_t *a, int64_t lda, int ao,
                     double beta, int32_t *c, int64_t ldc) noexcept nogil
 cdef int syrk_s8s32(char uplo, char trans, int64_t n, int64_t k, double alpha, const int8_t *a, int64_t lda, int ao,
@@ -77,7 +77,8 @@ cdef int pack_b_s8(char transb, int64_t k, int64_t n, const int8_t *b, int64_t l
 cdef int pack_b_u8(char transb, int64_t k, int64_t n, const uint8_t *b, int64_t ldb, void *packed) noexcept nogil
 
 # These GEMMs take a packed B: memory that pack_b_s8 or pack_b_u8 has filled, or the `address` of a PackedB that
-# outlives the call. The function reports argument b as wrong unless b is a packed K x N matrix of its dtype.
+# outlives the call. b must be a packed K x N matrix of the function's dtype. A function reports any other b as a wrong
+# argument.
 cdef int gemm_u8s8s32_packed(char transa, char offsetc, int64_t m, int64_t n, int64_t k, double alpha,
                              const uint8_t *a, int64_t lda, int ao, const void *b, int bo, double beta, int32_t *c,
                              int64_t ldc, const int32_t *co) noexcept nogil

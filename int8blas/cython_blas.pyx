@@ -429,7 +429,7 @@ cdef int pack_b_u8(char transb, int64_t k, int64_t n, const uint8_t *b, int64_t 
 
 cdef inline bint is_result(const void *found, int64_t found_bytes, const void *queries, int64_t q_bytes,
                            const void *base, int64_t b_bytes) noexcept nogil:
-    """Return whether results of 8 bytes may be at the address `found`."""
+    """Return whether `found` can be an array of 8-byte results: not NULL, aligned, and apart from both operands."""
     return (
         found is not NULL and <uintptr_t>found % 8 == 0 and apart(found, found_bytes, queries, q_bytes)
         and apart(found, found_bytes, base, b_bytes)

@@ -31,9 +31,9 @@ SUMMARY = "measure the speed of this machine, in about a minute"
 DESCRIPTION = """Measure the speed of int8blas on this machine, in about a minute, and compare it with the machine's
 limits, NumPy, SciPy and the installed int8 libraries."""
 ROUNDS = 40  # samples of a contestant, at most
-# FIRST_SHARE is the largest share of the time for the first shape of a class. The benchmark skips a first shape if its
-# preparation would exceed the whole time by more than the share FIRST_LATE. First shapes run in the order of their
-# sizes.
+# FIRST_SHARE is the largest share of the time for the first (smallest) shape of a class. The benchmark skips this shape
+# if its preparation would exceed the whole time by more than the share FIRST_LATE. The benchmark runs the first shapes
+# of all classes in the order of their sizes.
 FIRST_SHARE, FIRST_LATE = 1 / 40, 1 / 2
 LARGE = 1 << 20  # bytes of a problem; the preparation of a smaller problem takes constant time
 FEWEST_CALLS = 2 * (MIN_SAMPLES + 1)  # calls of a contestant: samples and calibration, each with a call before it
@@ -197,7 +197,7 @@ def run(options: argparse.Namespace, start: float) -> int:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Run in a new process with these settings, because NumPy has already read its settings in this process."""
+    """Run in a new process with the given settings, because NumPy has already read its settings in this process."""
     start = time.perf_counter()
     wanted = settings(options)
     try:

@@ -9,7 +9,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-# A run should be repeated if other processes, or the hypervisor, took at least these shares of the CPUs' time. A
+# The shares of the CPUs' time, taken by other processes or by the hypervisor, from which on a run should be repeated. A
 # process that uses a tenth of the CPUs slows a contestant down by more than most differences between contestants. Time
 # that the hypervisor takes is lost completely, so the limit for the hypervisor is lower.
 OTHERS, STOLEN = 0.1, 0.01

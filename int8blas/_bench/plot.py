@@ -23,7 +23,7 @@ def obstacle(path: Path) -> str:
 
 
 def save(groups: Sequence[tuple[str, list[Any]]], path: Path, kinds: Sequence[Callable[..., None]]) -> None:
-    """Draw a row of axes of these kinds for each group of rows. The function needs matplotlib."""
+    """Draw a row of axes of the given kinds for each group of rows. The function needs matplotlib."""
     importlib.import_module("matplotlib").use("Agg")
     plt = importlib.import_module("matplotlib.pyplot")
     size = (16, 5 * len(groups))

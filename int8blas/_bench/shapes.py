@@ -30,7 +30,7 @@ CLASSES: dict[str, list[tuple[int, int, int]]] = {
     "skinny_n": [(1024, 8, 1024), (512, 1, 512), (4096, 1, 1024), (4096, 4, 512), (1024, 16, 1024)],
     # Writing C is the limit.
     "tiny_k": [(2048, 2048, 3), (1024, 1024, 8), (1000, 64, 27), (512, 512, 16)],
-    # Linear layers of encoders and decoders (sequence x features), and attention heads, have these shapes.
+    # The shapes of linear layers of encoders and decoders (sequence x features), and of attention heads.
     "bert": [(128, 768, 768), (128, 768, 3072), (128, 3072, 768), (384, 1024, 1024), (128, 128, 64), (128, 64, 128)],
     "llm": [(32, 4096, 4096), (128, 4096, 4096), (64, 11008, 4096)],
     # No dimension fits any tile.

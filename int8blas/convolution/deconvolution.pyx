@@ -160,8 +160,8 @@ cdef class Deconvolution(ConvolutionLayer):
                                         True)
             phases.append(self.phase_of(filters, taps, first, self.strides))
         if len(phases) < prod(self.strides):
-            # The filters have one tap and one channel. The tap adds 0: its weight is 0 or the zero point of the
-            # weights.
+            # For the outputs that no tap reaches, the filters have one tap and one channel. This tap adds 0, because
+            # its weight is 0 or the zero point of the weights.
             self._nothing = Filters((1, shape[0] * shape[1]) + (1,) * 4, (1,) * 3, (1,) * 3, (0,) * 3, self._saturating,
                                     False, True)
             self._nothing.set_zeros(self._zeros)

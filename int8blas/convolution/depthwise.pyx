@@ -60,9 +60,10 @@ cdef enum:
     BLOCK = 8
     # The maximum number of channels of flat lines, the maximum for pairs of lines, and the bytes of the flat lines of a
     # unit. The images of the measurements are 56 x 56, with windows of 3 x 3 and one thread. With AVX512-VNNI and 12
-    # channels, flat lines take 18 us to uint8 and 17 us to float32, and vectors of one pixel take 17 us and 22 us. With
-    # 13 channels, flat lines take 21 us and 23 us, and vectors of one pixel take 17 us and 23 us. With AVX512BW (pairs
-    # of lines) and 16 channels, flat lines take 26 us, and vectors of one pixel take 29 us.
+    # channels, flat lines take 18 us to uint8 and 17 us to float32, and vectors of one pixel take 17 us to uint8 and 22
+    # us to float32. With 13 channels, flat lines take 21 us to uint8 and 23 us to float32, and vectors of one pixel
+    # take 17 us to uint8 and 23 us to float32. With AVX512BW (pairs of lines) and 16 channels, flat lines take 26 us,
+    # and vectors of one pixel take 29 us.
     FLAT_CHANNELS = 12
     FLAT_PAIRS = 16
     FLAT_BYTES = 1 << 15
@@ -463,8 +464,8 @@ cdef class DepthwiseFilters(Filters):
         return self.packed._sums // self.together
 
     cdef bint is_strided(self, const Problem *g) noexcept:
-        """Return whether the kernel for stride 2 is faster. The kernel for stride 2 takes equal times for half of its
-        channels and for all of its channels."""
+        """Return whether the kernel for stride 2 is faster than the general depthwise kernel. The kernel for stride 2
+        takes equal times for half of its channels and for all of its channels."""
         cdef const i8_image *m = &self.window
         return (
             g.kernels.convolution.depthwise_strided is not NULL and m.kernel[0] * m.kernel[1] == I8_STRIDED

@@ -31,7 +31,8 @@ cdef struct Filling:
     const int64_t *firsts[3]    # the first outputs of these phases, in order
 
 
-# A function that runs part `part` of `parts` of an execution, in one thread. `memory` has `size` bytes for each part.
+# A function that runs part `part` of an execution in `parts` parts, in one thread. `memory` has `size` bytes for this
+# part.
 ctypedef void (*path_fn)(const void *job, int part, int parts, char *memory, size_t size) noexcept nogil
 
 

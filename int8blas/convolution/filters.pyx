@@ -30,7 +30,7 @@ from int8blas.stage.requantization cimport skip_columns
 cnp.import_array()
 
 
-# The arguments of an execution that all groups share.
+# The arguments that all groups of an execution share.
 cdef struct PackingJob:
     Problem g                   # product of the first group and the first image
     i8_image image
@@ -361,7 +361,7 @@ cdef class Filters:
 
 
 cdef int prepare(PackingJob *j, Filters f, Bound bound, const Images *src, const Images *dst, uint8_t flip) except -1:
-    """Set up the arguments of an execution that all groups share."""
+    """Set up the arguments that all groups of an execution share."""
     cdef int64_t line
     cdef ptrdiff_t line_step
     cdef ptrdiff_t windows[5]       # bytes from one window to the next

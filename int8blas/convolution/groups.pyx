@@ -129,7 +129,7 @@ cdef void do_part(const void *job, int part, int parts, char *memory, size_t siz
 
 
 cdef bint has_small_groups(tuple shape, tuple strides, tuple dilation) except -1:
-    """Return whether this strategy takes filters (g, oc, ic, kd, kh, kw) whose sums fit (see Filters.fits).
+    """Return whether the strategy takes filters (g, oc, ic, kd, kh, kw) whose sums fit (see Filters.fits).
 
     The general strategy takes groups of 16 channels, which fill panels of B, and windows of one pixel, which need no
     copy.

@@ -1,4 +1,5 @@
-"""The strategy for overlapping windows of few channels. Gathering a matrix of overlapping windows would take longer.
+"""The strategy for overlapping windows of few channels. Gathering a matrix of overlapping windows would take longer
+than copying lines.
 
 A thread copies a part of the image with its padding, with contiguous channels of one group. In the copy, the window of
 an output is one segment of each line, and windows of neighbouring outputs are evenly spaced, so the micro-kernel reads
@@ -37,27 +38,28 @@ from int8blas.stage.output_stage cimport Bound
 cnp.import_array()
 
 cdef enum:
-    # If the weights of all panels are split, gathered windows are faster for groups with at least SPLIT_OUTPUTS
-    # outputs.
+    # If the weights of all panels are split, gathered windows are faster than copied lines for groups with at least
+    # SPLIT_OUTPUTS outputs.
     SPLIT_OUTPUTS = 48
     # The number of bytes after a line that a tile may read and a copy may write.
     SLACK = 64
     # The maximum number of groups that are copied together.
     MOST_TOGETHER = 4
     # The matrix unit reads windows from copied lines if the lines fill at least 1 / MATRIX_PADDING of their steps.
-    # If lines fill less, and there are no groups, windows of MATRIX_CHANNELS channels or more are gathered for the
-    # unit.
+    # If lines fill less than 1 / MATRIX_PADDING of their steps, and there are no groups, windows of MATRIX_CHANNELS
+    # channels or more are gathered for the unit.
     MATRIX_CHANNELS = 32
     MATRIX_PADDING = 3
     # The maximum number of channels of windows that are read from copied lines. MATRIX_TAP_CHANNELS is for the matrix
     # unit, if channels fill whole steps. LINE_CHANNELS is for vector kernels.
     MATRIX_TAP_CHANNELS = 512
-    # 3 x 3 windows of 14 x 14 pixels and 128 channels take 52.8 us from copied lines and 57.7 us from gathered windows.
-    # For 256 channels the times are 210 us and 221 us (AVX512-VNNI, Zen 5).
+    # A 3 x 3 convolution of 14 x 14 pixels and 128 channels takes 52.8 us from copied lines and 57.7 us from gathered
+    # windows. With 256 channels, the convolution takes 210 us from copied lines and 221 us from gathered windows
+    # (AVX512-VNNI, Zen 5).
     LINE_CHANNELS = 256
-    # The maximum number of bytes of a thread's widened panels. Widened panels take at most a quarter of the L2 cache. 3
-    # x 3 windows of 28 x 28 pixels and 128 channels take 1005 us with 32 KiB, and 960 us with 256 KiB or 4 MiB (AVX2,
-    # Zen 5).
+    # The maximum number of bytes of a thread's widened panels. Widened panels take at most a quarter of the L2 cache. A
+    # 3 x 3 convolution of 28 x 28 pixels and 128 channels takes 1005 us with 32 KiB, and 960 us with 256 KiB or 4 MiB
+    # (AVX2, Zen 5).
     WIDE_BYTES = 1 << 18
 
 
@@ -422,9 +424,9 @@ cdef const i8_matrix *matrix_of_lines(const Problem *g, const i8_image *m) noexc
 
 
 cdef bint has_lines(tuple shape, tuple dilation) except -1:
-    """Return whether this strategy may take filters (g, oc, ic, kd, kh, kw).
+    """Return whether the strategy may take filters (g, oc, ic, kd, kh, kw).
 
-    Windows must have contiguous taps. With many channels, gathering windows is as fast as this strategy: the segments
+    Windows must have contiguous taps. With many channels, gathering windows is as fast as copying lines: the segments
     of a window are long, and gathering skips each tap that lies in the padding.
     """
     channels = shape[2]
@@ -455,7 +457,8 @@ cdef class LineFilters(Filters):
 
     cdef bint prepare_lines(self, LinesJob *j, Bound bound, const Images *src, const Images *dst,
                             uint8_t flip) except -1:
-        """Set up the job, except the compensation. Return False if a product with gathered windows is faster."""
+        """Set up the job, except the compensation. Return False if a product with gathered windows is faster than
+        copied lines."""
         self.set_problem(&j.g, &j.image, bound, src, dst, flip)
         self.share_zero(&j.g)
         j.groups, j.outputs, j.panels = self.groups, self.outputs, ceil_div(self.outputs, I8_PANEL)

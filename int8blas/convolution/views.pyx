@@ -39,7 +39,8 @@ cnp.import_array()
 cdef enum:
     # FOLDED_COLUMNS and FOLDED_K are the maximum number of columns and of k of the packed weights of folded outputs,
     # so that these weights have at most about 192 KiB. FOLDED_OUTPUTS is the minimum number of outputs of a view. For
-    # fewer outputs, packing the weights for a view at the first use takes longer than the view saves.
+    # fewer than FOLDED_OUTPUTS outputs, packing the weights for a view at the first use takes longer than the view
+    # saves.
     FOLDED_COLUMNS = 96
     FOLDED_K = 2048
     FOLDED_OUTPUTS = 64

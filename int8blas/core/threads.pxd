@@ -13,7 +13,7 @@ cdef enum:
     MAX_RANGES = 64                 # maximum threads that search for a range; their ranges are on the stack
     THREAD_NORMALIZED = 1 << 15     # elements of rows that are normalized
     THREAD_DEPTHWISE_WORK = 1 << 18     # multiply-adds of a depthwise convolution
-    # multiply-adds of a step of a recurrent layer: less, because threads are awake and only meet at a barrier
+    # multiply-adds of a step of a recurrent layer, few because threads are awake and only meet at a barrier
     THREAD_STEP_WORK = 1 << 17
 
 # The maximum work of calls that keep the GIL, because releasing and taking the GIL takes time too.

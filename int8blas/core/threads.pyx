@@ -59,8 +59,8 @@ cdef extern from "core/team.h" nogil:
 
 # The limit of INT8BLAS_NUM_THREADS or num_threads(scope="process"), or 0 without a limit.
 cdef int process_limit = 0
-# The number of CPUs of the process, or no limit with INT8BLAS_OVERSUBSCRIBE=1. A call uses at most this number of
-# threads, because further threads would only wait for a CPU.
+# The maximum number of threads of a call: the number of CPUs of the process, because further threads would only wait
+# for a CPU, or no limit with INT8BLAS_OVERSUBSCRIBE=1.
 cdef int cpus = INT_MAX
 # GNU OpenMP's threads do not survive a fork. If the parent has run a parallel region, a region in the child would wait
 # for the lost threads forever.
@@ -441,8 +441,8 @@ def num_threads(n=..., *, scope="thread"):
     its start. Blocks may end in any order, for example with ``contextlib.ExitStack``. The open block that was entered
     last determines the setting. After the end of all blocks the thread has its first setting again. If a thread leaves
     a block that it has not entered, RuntimeError is raised, and no setting changes. Settings belong to threads, not to
-    tasks: during an ``await`` other tasks of the thread see the setting. With ``scope="process"`` all threads share
-    these blocks: one thread may leave a block that another thread has entered.
+    tasks: during an ``await`` other tasks of the thread see the setting. With ``scope="process"`` all threads share the
+    blocks: one thread may leave a block that another thread has entered.
 
     As a decorator, ``@num_threads(n)``, the setting holds only during each call of the function.
 
@@ -470,7 +470,7 @@ def num_threads(n=..., *, scope="thread"):
 cdef class ThreadLimit:
     """A context in which each call of the thread uses at most `n` threads.
 
-    Entering and leaving takes 0.5 us. `num_threads` takes 5 us, because its blocks may end in any order. This context
+    Entering and leaving takes 0.5 us. `num_threads` takes 5 us, because its blocks may end in any order. The context
     must end before a block that its thread entered earlier.
     """
 

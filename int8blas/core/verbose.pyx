@@ -45,7 +45,7 @@ cdef void write_line(char *line, const char *name, const char *sizes, const char
 
 cdef void report_nogil(const char *name, int64_t m, int64_t n, int64_t k, const char *how, const i8_kernels *kernels,
                        int threads, double elapsed) noexcept nogil:
-    """Print the line about a problem of these sizes. The thread need not hold the GIL."""
+    """Print the line about a problem of the given sizes. The thread need not hold the GIL."""
     cdef char sizes[LINE_BYTES]
     cdef char line[LINE_BYTES]
     snprintf(sizes, LINE_BYTES, b"m=%lld,n=%lld,k=%lld", <long long>m, <long long>n, <long long>k)

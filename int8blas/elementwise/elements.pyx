@@ -25,7 +25,8 @@ from int8blas.stage.output_stage cimport element_type
 cnp.import_array()
 
 # A run of more than I8_SAME elements with constant parameters (of at least SHORT_RUN elements if the arrays have gaps)
-# gets its own kernel call. For shorter runs, parameters are repeated in memory for about STRETCH elements.
+# gets its own kernel call. For runs without their own kernel call, the parameters are repeated in memory for about
+# STRETCH elements.
 cdef int64_t SHORT_RUN = 32, STRETCH = 1024
 # The maximum number of elements of a stretch whose parameters are all in memory. There are up to three parameters, and
 # three arrays of more than 16 KiB would not fit the L1 cache.

@@ -33,9 +33,10 @@ cdef int LARGEST_ELEMENT = 4
 cdef tuple BYTES = (cnp.NPY_UINT8, cnp.NPY_INT8)
 # The tensors of `binary`.
 cdef tuple PAIR = ("src0", "src1", "dst")
-# `concat` copies contiguous sources of at most FEW_BYTES without jobs, because jobs would copy these sources on one
-# thread, and making two jobs takes 2 us. Jobs are faster only for more than FEW_PIECES pieces with an average of less
-# than SHORT_PIECE bytes. NumPy copies sources with gaps, or in another order, 1.2 to 5 times as fast as jobs (Zen 5).
+# `concat` copies contiguous sources of at most FEW_BYTES with NumPy instead of jobs, because jobs would copy these
+# sources on one thread, and making two jobs takes 2 us. For sources of at most FEW_BYTES, jobs are faster than NumPy
+# only with more than FEW_PIECES pieces and an average of less than SHORT_PIECE bytes. NumPy copies sources with gaps,
+# or in another order, 1.2 to 5 times as fast as jobs (Zen 5).
 cdef int64_t FEW_PIECES = 256, SHORT_PIECE = 16, FEW_BYTES = THREAD_BYTES
 # The schemes that round results to integers.
 cdef tuple SCHEMES = ("float", "onnx")

@@ -40,9 +40,9 @@ cdef enum:
     LONG_FLOATS = 128
     LONG_BYTES = 256
     LONG_LOOKUP = 64
-# For at least this number of elements, a table of all 256 results is faster than computing each result.
+# The minimum number of elements for which a table of all 256 results is faster than computing each result.
 cdef int64_t LOOKED_UP = 1024
-# In each round, all jobs together read and write this number of bytes, a part of the L2 cache.
+# The number of bytes, a part of the L2 cache, that all jobs together read and write in one round.
 cdef int64_t PART_BYTES = 1 << 16
 
 
@@ -597,7 +597,7 @@ cdef bint set_direct(FusedJob *job) noexcept:
     kind = y.op.kind
     if (
         not I8_ADD <= kind <= I8_NE or not is_byte(&job.out) or y.scale != x.scale
-        # Products with scales in this range neither overflow nor underflow.
+        # Products with scales from 2**-30 to 2**30 neither overflow nor underflow.
         or not <float>(1.0 / (1 << 30)) <= x.scale <= 1 << 30 or fabs(x.zero) > 255 or fabs(y.zero) > 255
     ):
         return False

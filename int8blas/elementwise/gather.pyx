@@ -21,7 +21,7 @@ cdef extern from "core/compiler.h" nogil:
 
 cnp.import_array()
 
-# The prefetch distance: the rows from the current row to the prefetched row have about this number of bytes.
+# The prefetch distance, about the number of bytes from the current row to the prefetched row.
 cdef int64_t AHEAD = 2048
 # Rows of up to SHORT_ROW elements share kernel calls. If each row has its own parameters, the limit is
 # SHORT_ROW_OF_ITS_OWN elements, because repeating the parameters in memory makes rows of 64 elements slower (Zen 4).

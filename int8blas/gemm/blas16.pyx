@@ -288,8 +288,7 @@ def syrk_s16s64(alpha, a, beta=0, c=None, trans=False, lower=False, overwrite_c=
     saturated = False
     for first in range(0, n, SYRK_ROWS):
         end = min(n, first + SYRK_ROWS)
-        # Compute the rows of this block in the lower triangle. The upper triangle is the transpose of the lower
-        # triangle.
+        # Compute the block's rows of the lower triangle. The upper triangle is the transpose of the lower triangle.
         sums = multiply_to_sums(&w, x[first:end], packed.left(end), &bits, "syrk_s16s64")
         if zeros is not None:
             sums -= zeros[first:end, None] * (row_sums - k * zeros)[:end] + row_sums[first:end, None] * zeros[:end]

@@ -24,13 +24,14 @@ cdef enum:
     # because no 64-bit Arm machine was available.
     INTERLEAVED_ROWS = 12
     INTERLEAVED_PANELS = 4
-    # Up to this many rows, each tile widens its operands in registers instead of reading widened copies. With N = K =
-    # 512, 8 rows take 31 us in registers and 33 us with copies; 12 rows take 42 us and 39 us (AVX2, Zen 5).
+    # The maximum number of rows for which each tile widens its operands in registers instead of reading widened copies.
+    # With N = K = 512, 8 rows take 31 us in registers and 33 us with copies; 12 rows take 42 us in registers and 39 us
+    # with copies (AVX2, Zen 5).
     WIDEN_ROWS = 8
-    # Up to this many rows of A, each thread packs a plain B for its own columns. The limit is higher for a matrix unit
-    # if B does not fit the L2 cache, because the unit would wait for panels that other cores have packed. On one
-    # thread, 64 x 1024 x 1024 takes 151 us with and without private columns, but 128 x 1024 x 1024 takes 281 us with
-    # and 272 us without (AVX512-VNNI, Zen 5).
+    # The maximum number of rows of A for which each thread packs a plain B for its own columns. The limit is higher for
+    # a matrix unit if B does not fit the L2 cache, because the unit would wait for panels that other cores have packed.
+    # On one thread, 64 x 1024 x 1024 takes 151 us with and without private columns, but 128 x 1024 x 1024 takes 281 us
+    # with and 272 us without (AVX512-VNNI, Zen 5).
     MIDDLE_ROWS = 64
     MATRIX_MIDDLE_ROWS = 256
     # The maximum size of the packed B block of a thread that packs B for its own columns, in bytes, and its maximum
@@ -44,29 +45,30 @@ cdef enum:
     # with K blocks of 4096 and 374 us with K blocks of 16384 (AVX2, Zen 5).
     FEW_ROWS_K = 4096
     MATRIX_FEW_ROWS_K = 1 << 14
-    # From this number of columns on, a matrix unit reuses the A of a tile so often that a single K block may have up to
-    # twice the usual size.
+    # The minimum number of columns for which a matrix unit reuses the A of a tile so often that a single K block may
+    # have up to twice the usual size.
     MATRIX_COLUMNS = 128
     # The maximum number of threads to leave unused if the largest part stays the same. For example, the largest part of
     # 26 rows of tiles is 2 rows with 13 threads and with 16 threads. Every plan divides the grid once more for each
     # number of threads that it tries.
     FEWER_THREADS = 3
-    # If each thread has at least this many rows of tiles, an uneven division of the rows makes the largest part at most
-    # 1/8 longer.
+    # If each thread has at least MANY_TILES rows of tiles, an uneven division of the rows makes the largest part at
+    # most 1/8 longer.
     MANY_TILES = 8
-    # Threads that compute different rows each pack all of a plain B if B has at most this size, and at most a quarter
-    # of the L2 cache. Fetching a cache line that another thread has packed takes 5x as long as packing the line. 256
-    # KiB are a quarter of an L2 cache of 1 MiB.
+    # Threads that compute different rows each pack all of a plain B if B takes at most PRIVATE_BYTES bytes, and at most
+    # a quarter of the L2 cache. Fetching a cache line that another thread has packed takes 5x as long as packing the
+    # line. 256 KiB are a quarter of an L2 cache of 1 MiB.
     PRIVATE_BYTES = 1 << 18
-    # Up to this k, tiles of few rows read the panels of a packed B one after the other if B does not fit the L2 cache.
-    # Side by side, such short panels would end just after the hardware has begun to prefetch them. 1 x 16384 x 1024
-    # takes 174 us with panels one after the other, and 194 us side by side. 1 x 8192 x 4096 takes 682 us with panels
-    # one after the other, and 587 us side by side (AVX512-VNNI, Zen 5). Kernels whose full tiles have one panel always
-    # read panels side by side: their tile of one row reads three panels, which is faster.
+    # The maximum K for which tiles of few rows read the panels of a packed B one after the other if B does not fit the
+    # L2 cache. If tiles read short panels side by side, the panels would end just after the hardware has begun to
+    # prefetch them. 1 x 16384 x 1024 takes 174 us with panels one after the other, and 194 us side by side. 1 x 8192 x
+    # 4096 takes 682 us with panels one after the other, and 587 us side by side (AVX512-VNNI, Zen 5). Kernels whose
+    # full tiles have one panel always read panels side by side: their tile of one row reads three panels, which is
+    # faster.
     SEQUENTIAL_K = 2048
-    # A K block may have up to this many times its usual size to hold whole windows of an image. A convolution of 3 x 3
-    # windows and 512 channels, with 7 x 7 pixels, takes 1037 us with a limit of 1 and 993 us with a limit of 2 (AVX2),
-    # or 210 us with 1 and 197 us with 2 or 4 (AVX512-VNNI, Zen 5).
+    # The maximum size of a K block that holds whole windows of an image, divided by the usual size of a K block. A
+    # convolution of 3 x 3 windows and 512 channels, with 7 x 7 pixels, takes 1037 us with a limit of 1 and 993 us with
+    # a limit of 2 (AVX2), or 210 us with 1 and 197 us with 2 or 4 (AVX512-VNNI, Zen 5).
     IMAGE_BLOCKS = 2
 
 

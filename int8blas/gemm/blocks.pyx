@@ -42,8 +42,8 @@ from int8blas.gemm.tiles cimport (
     go_to_panels, go_to_rows, multiply_outliers, point_to_c, start_tiles, store_tile, widen_panels)
 
 cdef enum:
-    # The maximum number of panels of a packed B for which one thread computes the vectors of all columns. A barrier
-    # would take longer than computing the vectors on one thread.
+    # The maximum number of panels of a packed B for which one thread computes the vectors of all columns. If several
+    # threads computed the vectors, the barrier would take longer than one thread takes to compute all of them.
     FEW_PANELS = 64
 
 
@@ -162,7 +162,7 @@ cdef int pack_blocks(const void *job, int64_t part, int64_t parts) noexcept nogi
 
 
 cdef bint takes_blocks(const Problem *g, const Plan *p) noexcept nogil:
-    """Return True: this path takes every problem."""
+    """Return True, because the path `blocks` takes every problem."""
     return True
 
 

@@ -365,7 +365,7 @@ def _contract(
 
 
 def _arranged(x: npt.NDArray[Any], arrangement: _Arrangement) -> npt.NDArray[Any]:
-    """Transpose an array, then reshape it, as the arrangement says."""
+    """Transpose an array to the order, then reshape it to the shape, of an arrangement."""
     order, shape = arrangement
     if order is not None:
         x = x.transpose(order)

@@ -11,10 +11,10 @@ cdef extern from "gemm/copy_vectors.h" nogil:
                          const uint8_t *end)
 
 cdef enum:
-    # The minimum bytes of a matrix, and of a vector, for a copy. Reading a smaller operand byte by byte takes less
-    # time. With and without a copy of a strided A, products take 0.35 us and 0.26 us for an A of 8 x 16, 0.46 us and
-    # 0.45 us for 16 x 32, 0.85 us and 1.09 us for 64 x 32. With and without a copy of a strided vector, dot products
-    # take 0.33 us and 0.25 us for 32 bytes, 0.42 us and 0.53 us for 512 bytes (AVX512-VNNI, Zen 5).
+    # The minimum bytes of a matrix, and of a vector, for a copy. Reading a smaller operand byte by byte takes less time
+    # than copying it. With and without a copy of a strided A, products take 0.35 us and 0.26 us for an A of 8 x 16,
+    # 0.46 us and 0.45 us for 16 x 32, 0.85 us and 1.09 us for 64 x 32. With and without a copy of a strided vector, dot
+    # products take 0.33 us and 0.25 us for 32 bytes, 0.42 us and 0.53 us for 512 bytes (AVX512-VNNI, Zen 5).
     COPIED_OPERAND = 512
     COPIED_VECTOR = 64
     # If one operand is scattered and the other has few vectors, these vectors may be spread. SPREAD_WORK is the maximum
@@ -28,7 +28,8 @@ cdef enum:
     SPREAD_VECTORS = 16
     # The maximum number of multiply-adds for each element of B, if the product includes columns that B skips in memory.
     # With every second column of a B of 256 x 1024, 4 rows of A (8 multiply-adds) take 5.0 us with the skipped columns,
-    # and 8.4 us with a copy of B. 16 rows of A take 17.2 us and 13.3 us (AVX512-VNNI, Zen 5).
+    # and 8.4 us with a copy of B. 16 rows of A take 17.2 us with the skipped columns, and 13.3 us with a copy of B
+    # (AVX512-VNNI, Zen 5).
     SKIPPED_WORK = 8
 
 

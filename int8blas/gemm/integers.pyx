@@ -33,14 +33,16 @@ from int8blas.core.words import dtype_error, dtype_name, shown, warn
 cnp.import_array()
 
 cdef enum:
-    # The search for bits may stop after each chunk of this many elements. Chunks of 512, 4096 and 32,768 elements take
-    # the same time, within 3 % (64 x 4 x 4096 and 256 x 256 x 256 in s64). A chunk of 32 KiB fits the L1 cache.
+    # The number of elements of a chunk. The search for bits may stop after each chunk. Chunks of 512, 4096 and 32,768
+    # elements take the same time, within 3 % (64 x 4 x 4096 and 256 x 256 x 256 in s64). A chunk of 32 KiB fits the L1
+    # cache.
     CHUNK = 4096
-    # Pairs of s16 are faster than s32 if the sums of at least this many groups of k fit s32. 256 x 256 x 256 takes 156
-    # us in s16 and 226 us in s32 with 7 to 19 groups, and 238 us in s16 and 228 us in s32 with fewer groups (Zen 5).
+    # Pairs of s16 are faster than s32 if the sums of at least LEAST_SEGMENT groups of k fit s32. 256 x 256 x 256 takes
+    # 156 us in s16 and 226 us in s32 with 7 to 19 groups, and 238 us in s16 and 228 us in s32 with fewer groups (Zen
+    # 5).
     LEAST_SEGMENT = 7
 
-# Functions compare arguments with this default by identity, which is fast.
+# Functions compare arguments with the default SATURATED by identity, which is fast.
 cdef object SATURATED = "saturate"
 # The dtypes that errors suggest for arrays that are not integers.
 cdef tuple WANTED = ("uint8", "int8")
@@ -384,8 +386,8 @@ cdef object multiply_integers(cnp.ndarray x, object y, cnp.ndarray given, int ty
     to_u64 = integer_code(typenum, <int>cnp.PyArray_DescrFromType(typenum).itemsize) == I8_INT_U64
     searches = overflow != WRAP and bits > (62 if not positive else 64 if to_u64 else 63)
     # A failed call must not change `given`. The search for overflow allocates memory after the sums are stored, and
-    # products of digits allocate memory after some rows are stored. An allocation may fail, so calls that allocate
-    # memory that late use a new array.
+    # products of digits allocate memory after some rows are stored. An allocation may fail, so a call that allocates
+    # memory after it has stored elements uses a new array.
     target = given
     if given is None or overflow == RAISE or searches or uses_digits(&w) or not is_usable(given, x, y):
         target = empty(shape.ndim, shape.sizes, typenum)
@@ -410,7 +412,7 @@ cdef object multiply_integers(cnp.ndarray x, object y, cnp.ndarray given, int ty
 
 cdef cnp.ndarray multiply_to_sums(WideProduct *w, cnp.ndarray x, object y, int *bits, str name):
     """Return a product modulo 2**64 as a new array of int64. Set `w` to the product, and `bits` to the maximum number
-    of bits of its sums. With up to 62 bits the result is exact."""
+    of bits of its sums. If `bits` is at most 62, the result is exact."""
     cdef Shape shape
     cdef Bits a, b
     cdef cnp.ndarray sums

@@ -111,7 +111,7 @@ cdef class Packed:
     def __deepcopy__(self, memo):
         return self
 
-    # With this attribute, NumPy leaves `a @ packed` to this class.
+    # With __array_ufunc__ = None, NumPy leaves `a @ packed` to this class.
     __array_ufunc__ = None
 
     def __rmatmul__(self, a):

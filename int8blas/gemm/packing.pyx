@@ -210,8 +210,8 @@ cdef int store_outliers(const void *job, int64_t panel, int64_t _panels) noexcep
     cdef const SplitJob *j = <const SplitJob *>job
     cdef int64_t first = j.firsts[panel], count = j.counts[panel], i
     cdef int64_t *starts = j.starts + panel * j.columns
-    # If `data` is mapped from a file, it may have changed since the outliers were counted. If the count has changed,
-    # store zeros, which change no sum.
+    # If `data` is mapped from a file, it may have changed since the outliers were counted. If the number of outliers
+    # has changed, store zeros as outliers, because zeros change no sum.
     if j.is_split[panel] and count != j.kernels.gemm.outliers.split_panel(
             j.dense + panel * j.panel_size, j.outliers + first, count, starts, j.data + panel * j.panel_size, j.groups,
             j.block // I8_GROUP):
@@ -531,7 +531,7 @@ file.register(PackedB, _restore)
 
 
 cdef cnp.ndarray column_values(make, count, dtype):
-    """Return an array for values of columns. A `count` beyond the address space raises MemoryError."""
+    """Call `make` for an array of `count` column values. A `count` beyond the address space raises MemoryError."""
     try:
         return make(count, dtype)
     except ValueError:  # NumPy's error for a size beyond int64

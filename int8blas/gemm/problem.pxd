@@ -59,7 +59,7 @@ cdef enum:
     STEP_BYTES = 64             # bytes of a step in a panel
     # The maximum bytes of packed B that a call keeps at a time, unless one block needs more. 256 x 4096 x 1024 takes
     # 2.18 ms with 1 MiB, 2.21 ms with 4 MiB and 2.28 ms with 16 MiB (one thread, AVX512-VNNI, Zen 5). With several
-    # threads smaller blocks would add barriers, because threads synchronize after they have packed a block.
+    # threads, smaller blocks would add barriers, because threads synchronize after they have packed a block.
     PACKED_BYTES = 4 << 20
 
 
@@ -247,9 +247,9 @@ cdef inline int64_t block_a_bytes(const Problem *g) noexcept nogil:
     return min(g.kernels.tuning.a_bytes, g.machine.l2 // (4 if g.kernels.gemm.exact == I8_DOT2 else 2))
 
 
-# The minimum number of rows of C for which split panels are multiplied in two parts. For fewer rows the vectors of the
-# kernel for outliers are mostly empty. If 0.4 % of B are outliers, 4 x 512 x 512 takes 6.1 us in two parts and 5.9 us
-# in one part, and 7 x 512 x 512 takes 8.7 us in two parts and 10.3 us in one part (AVX-512BW, Zen 5).
+# The minimum number of rows of C for which split panels are multiplied in two parts. For fewer than SPLIT_ROWS rows the
+# vectors of the kernel for outliers are mostly empty. If 0.4 % of B are outliers, 4 x 512 x 512 takes 6.1 us in two
+# parts and 5.9 us in one part, and 7 x 512 x 512 takes 8.7 us in two parts and 10.3 us in one part (AVX-512BW, Zen 5).
 cdef enum:
     SPLIT_ROWS = 7
 
@@ -260,9 +260,9 @@ cdef inline bint pays_to_split(const Problem *g) noexcept nogil:
     return g.panels.split.panels is not NULL and g.m >= SPLIT_ROWS and g.n > I8_PANEL
 
 
-# Up to this K, tiles have half their height if a micro-kernel stores C. The multiplications of half a tile fit the
-# CPU's out-of-order window, so the CPU starts them while it finishes the sums of the tile before. On Zen 5 tiles of
-# both heights are equally fast (256 x 256 x 64 to 256 x 256 x 512).
+# The maximum K for which tiles have half their height if a micro-kernel stores C. The multiplications of half a tile
+# fit the CPU's out-of-order window, so the CPU starts them while it finishes the sums of the previous tile. On Zen 5
+# tiles of both heights are equally fast (256 x 256 x 64 to 256 x 256 x 512).
 cdef enum:
     SHORT_K = 256
 

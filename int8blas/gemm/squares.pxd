@@ -6,7 +6,7 @@ from int8blas.core.kernels cimport i8_kernels
 from int8blas.gemm.problem cimport Problem
 
 cdef enum:
-    # Up to this K, sums of squares fit int32: 2**31 // 255**2.
+    # The maximum K whose sums of squares fit int32: 2**31 // 255**2.
     SHORT_SQUARES_K = 33025
     # The number of rows that a thread sums at a time: four cache lines of an array with contiguous columns.
     SOME_ROWS = 256

@@ -65,8 +65,8 @@ struct int8blas_functions {
      *     C := sat_s32(rne(alpha * (op(A) - ao) @ (op(A) - ao).T + beta * C))
      *
      * with the same bits as int8blas.syrk_u8s32 and syrk_s8s32. Arguments have the order of BLAS: uplo is 'U' or 'L'
-     * for the upper or lower triangle (lower case is accepted); op(A) is N x K, C N x N. For a column-major C, pass the
-     * other uplo. For a column-major A, pass the other trans. */
+     * for the upper or lower triangle (lower case is accepted); op(A) is N x K, C N x N. For a column-major C, swap 'U'
+     * and 'L' in uplo. For a column-major A, swap 'N' and 'T' in trans. */
     int (*syrk_u8s32)(char uplo, char trans, int64_t n, int64_t k, double alpha, const uint8_t *a, int64_t lda, int ao,
                       double beta, int32_t *c, int64_t ldc);
     int (*syrk_s8s32)(char uplo, char trans, int64_t n, int64_t k, double alpha, const int8_t *a, int64_t lda, int ao,
@@ -94,8 +94,8 @@ struct int8blas_functions {
     int (*pack_b_u8)(char transb, int64_t k, int64_t n, const uint8_t *b, int64_t ldb, void *packed);
 
     /* These GEMMs take a packed B: memory that pack_b_s8 or pack_b_u8 has filled, or the `address` of a PackedB that
-     * outlives the call. A function reports argument b as wrong unless b is a packed K x N matrix of the function's
-     * dtype. */
+     * outlives the call. b must be a packed K x N matrix of the function's dtype. A function reports any other b as a
+     * wrong argument. */
     int (*gemm_u8s8s32_packed)(char transa, char offsetc, int64_t m, int64_t n, int64_t k, double alpha,
                                const uint8_t *a, int64_t lda, int ao, const void *b, int bo, double beta, int32_t *c,
                                int64_t ldc, const int32_t *co);

@@ -274,8 +274,8 @@ def cached_attention(query, key, value, past_key, past_value, last, int64_t tota
     query is (batch, length, heads * size), key and value (batch, length, shared_heads * size). The past has `known`
     positions: (batch, shared_heads, known, size). `last` has the last position of each sequence, and `total` is the
     number of positions of the longest sequence. The returned arrays of keys and values have max(total, known)
-    positions. With `in_place` these arrays are the past itself if it has room, or else new float32 arrays. `sinks` has
-    a score for each head, which only the sums of softmax include.
+    positions. With `in_place`, the arrays of keys and values are the past itself if it has room, or else new float32
+    arrays. `sinks` has a score for each head, which only the sums of softmax include.
     """
     if min(heads, shared_heads) < 1 or heads % shared_heads:
         raise ValueError(f"num_heads must be a multiple of kv_num_heads, got {heads} and {shared_heads}")

@@ -48,13 +48,13 @@ cnp.import_array()
 cdef enum:
     BLOCK_K = 512               # rows of b in the buffer, a multiple of 4; three panels take 96 KiB
     # The maximum number of rows of a for which a kernel converts weights in registers, once for each row. If a has more
-    # rows, the buffer has the converted weights. With weights of 768 x 3072, one row takes 52 us and two rows take 101
-    # us without the buffer; three rows take 177 us and four rows take 172 us with the buffer (one thread, AVX-512, Zen
-    # 5).
+    # than ROWS rows, the buffer has the converted weights. With weights of 768 x 3072, one row takes 52 us and two rows
+    # take 101 us without the buffer; three rows take 177 us and four rows take 172 us with the buffer (one thread,
+    # AVX-512, Zen 5).
     ROWS = 2
     # The maximum number of rows of a for which a kernel transposes contiguous columns of b in registers, once for every
-    # four rows. If a has more rows, the buffer has the transposed columns. A limit of 8 makes attention of 4 queries
-    # and 1000 keys of 128 elements 1.6x faster (AVX-512, Zen 4).
+    # four rows. If a has more than COLUMN_ROWS rows, the buffer has the transposed columns. A limit of 8 makes
+    # attention of 4 queries and 1000 keys of 128 elements 1.6x faster (AVX-512, Zen 4).
     COLUMN_ROWS = 8
     ROWS_OF_BLOCKS = 8          # ROWS for scales of blocks; here each row takes 123 us, and the buffer takes 980 us
 

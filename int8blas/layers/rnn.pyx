@@ -502,7 +502,7 @@ cdef class LSTM(RecurrentLayer):
         c_(t-1)``, and the sum of o gets ``peephole * c_t``.
     weights_projection : array_like of int8 or float32, or sequence of them, optional
         (units, outputs), with the same leading dimensions. The layer quantizes ``logistic(o) * tanh(c_t)`` like a state
-        and multiplies it by these weights. The product is h_t, with `outputs` columns. With a projection,
+        and multiplies it by `weights_projection`. The product is h_t, with `outputs` columns. With a projection,
         `weights_iter` has the shape (outputs, gates, units).
     projection_scale : {'per_tensor', 'per_channel'} or array_like of float, optional
         The scale of `weights_projection`, with the choices of `weights_scale`. Values broadcast to (layers, directions,
@@ -539,8 +539,8 @@ cdef class LSTM(RecurrentLayer):
     from the step of this value on, and in further layers too. uint8 results have no NaN.
 
     As oneDNN's page "Nuances of int8 computations" recommends, the source is never int8. The defaults and
-    ``weights_scale="per_tensor"`` follow this page of oneDNN too. Kernels without VNNI are fastest with weights of at
-    most 63 in magnitude.
+    ``weights_scale="per_tensor"`` follow the page "Nuances of int8 computations" too. Kernels without VNNI are fastest
+    with weights of at most 63 in magnitude.
 
     Weights of ``torch.nn.LSTM``, which has the same order of gates::
 

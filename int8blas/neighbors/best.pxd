@@ -4,13 +4,14 @@ from libc.stdint cimport INT32_MAX, INT32_MIN, INT64_MAX, UINT64_MAX, int32_t, i
 from libc.string cimport memcpy
 
 cdef enum:
-    # The maximum number of rows to find for which items are a heap. For more rows, items are a list, which is shortened
-    # when it is full. A query of a base of 10,000 x 128 takes 6.9 us with a heap and 7.7 us with a list for 10 rows,
-    # 9.7 and 9.3 us for 20 rows, and 19.8 and 13.3 us for 64 rows (Zen 5).
+    # The maximum number of rows to find for which items are a heap. For more than MOST_OF_HEAP rows, items are a list,
+    # which is shortened when it is full. A query of a base of 10,000 x 128 takes 6.9 us with a heap and 7.7 us with a
+    # list for 10 rows, 9.7 and 9.3 us for 20 rows, and 19.8 and 13.3 us for 64 rows (Zen 5).
     MOST_OF_HEAP = 16
 
 
-# A row of the base, by its running index. A smaller rank is better. For equal ranks the lower index is better.
+# A row of the base, by its running index. A smaller rank is better. Of two rows with equal ranks, the row with the
+# lower index is better.
 cdef struct Entry:
     uint64_t rank
     int64_t index
@@ -40,7 +41,8 @@ cdef inline int64_t items_room(int64_t most) noexcept nogil:
 
 
 cdef inline int64_t most_listed(int64_t most) noexcept nogil:
-    """Return how many items a shortened list may have. Shortening it to exactly `most` items would take longer."""
+    """Return how many items a shortened list may have. Shortening the list to exactly `most` items would take longer
+    than stopping earlier."""
     return most + most // 8
 
 

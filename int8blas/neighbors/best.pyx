@@ -89,8 +89,8 @@ cdef bint insert(Best *best, int64_t most, Item *items, Item item) noexcept nogi
 
 
 cdef bint append(Best *best, int64_t most, uint64_t *items, const uint64_t *found, int64_t count) noexcept nogil:
-    """Append short items that are below `bound`, with rising indices above all earlier indices, to a list. Return
-    whether `bound` has changed."""
+    """Append the short items that are below `bound` to a list. Their indices must rise, and be above all indices in the
+    list. Return whether `bound` has changed."""
     cdef bint shortened = False
     cdef int64_t done = 0, kept, some, i
     cdef uint64_t bound

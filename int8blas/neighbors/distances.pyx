@@ -136,8 +136,8 @@ def sqeuclidean(x, y, *, out=None, dtype=None):
     Returns
     -------
     ndarray of int32 or int64
-        ``out`` if it is given. The shape is (M, N), without the dimension of a single vector. Two single vectors give a
-        scalar. Distances in int64 are exact. If int32 is requested, distances beyond int32 saturate.
+        ``out`` if it is given. The shape is (M, N); a one-dimensional x or y has no dimension in the result. Two single
+        vectors give a scalar. Distances in int64 are exact. If int32 is requested, distances beyond int32 saturate.
 
     Raises
     ------

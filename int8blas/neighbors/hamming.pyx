@@ -23,9 +23,9 @@ from int8blas.gemm.packing cimport PackedB
 cnp.import_array()
 
 cdef enum:
-    # The rows x of a kernel call. More rows of the result would lie in more pages than the CPU's TLB has entries. 512
-    # rows x and 4096 rows of 128 bytes take 1032 us with 8 rows, 1004 us with 64 rows and 1010 us with 512 rows (Zen
-    # 5).
+    # The rows x of a kernel call. The result has a row for each row x; more than 64 rows would lie in more pages than
+    # the CPU's TLB has entries. 512 rows x and 4096 rows of 128 bytes take 1032 us with 8 rows, 1004 us with 64 rows
+    # and 1010 us with 512 rows (Zen 5).
     CALL_ROWS = 64
     # The maximum number of rows x, and of bytes of panels, in a unit. 2048 x 2048 rows of 32 bytes take 764 us with 128
     # rows, 666 us with 512 rows and 731 us with 2048 rows. Times with 16 KiB to 1 MiB of panels differ by 2 % (Zen 5).
@@ -115,8 +115,8 @@ def hamming(x, y, *, out=None):
     Returns
     -------
     ndarray of int32
-        ``out`` if it is given. The shape is (M, N), without the dimension of a single row. Two single rows give a
-        scalar.
+        ``out`` if it is given. The shape is (M, N); a one-dimensional x or y has no dimension in the result. Two single
+        rows give a scalar.
 
     Raises
     ------

@@ -1,10 +1,10 @@
 """Distances of few rows x from plain rows y. Each row y is read from memory once.
 
 The squares of a row y take twice the multiply-adds of its product with one row x. With few rows x, a kernel reads y
-once and computes squares and products together, in registers (csrc/gemm/distances_body.h). With more rows x, a kernel
+once and computes squares and products together, in registers (csrc/gemm/distances_body.h). With many rows x, a kernel
 first computes the squares of some rows y, which stay in the L1 cache. All rows x are then multiplied by the cached rows
-y. Kernels without VNNI take too few rows x. Without VNNI a product multiplies one block of y at a time, and may pack
-the block.
+y. Kernels without VNNI take too few rows x at a time, so without VNNI a product multiplies one block of y at a time,
+and may pack the block.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -184,7 +184,7 @@ cdef int distances_in_place(const Problem *g) noexcept:
     job.wide = NULL
     if takes_wide(g) and start_wide(&job):
         return -1
-    # Reading y takes as long as multiplying y by several rows x, so the work counts at least this number of rows x.
+    # With few rows x, reading y takes longer than multiplying, so the work is at least the time of reading y.
     status = run_work(
         block_distances, &job, ceil_div(g.n, job.rows),
         <double>g.n * g.k * max(<double>g.m, thread_work(g) / THREAD_BYTES), thread_work(g), GIL_WORK

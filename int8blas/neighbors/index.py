@@ -24,7 +24,7 @@ METRICS = ("cosine", "inner", "sqeuclidean", "hamming")
 DISTANCES = ("sqeuclidean", "hamming")  # the metrics whose best scores are the smallest
 # The number of vectors that are quantized, or converted to floats, at a time: 12 MiB if a vector has 384 elements.
 BLOCK = 8192
-# Rescoring ranks this many candidates for each of the k wanted vectors.
+# The number of candidates that rescoring ranks for each of the k wanted vectors.
 CANDIDATES = 4
 # The number of rows that a search by radius first finds for each query, and the factor by which the number grows.
 RADIUS_ROWS, RADIUS_STEP = 256, 8

@@ -44,11 +44,11 @@ from int8blas.neighbors.best cimport (
     rank_of_key, real_of_key, set_empty)
 
 cdef enum:
-    # SUMS_BYTES is the size of a block's sums, a quarter of a usual L2 cache. A block has from LEAST_ROWS to MOST_ROWS
-    # rows. Times on Zen 5 (AVX512-VNNI):
-    #   SUMS_BYTES  64 queries of 20,000 x 128: 64 KiB 737 us, 256 KiB 739 us, 1 MiB 719 us
-    #   LEAST_ROWS  256 queries of 20,000 x 128: 64 2.93 ms, 128 2.91 ms, 256 3.01 ms
-    #   MOST_ROWS   a query of 50,000 x 128, squared distances: 1024 93 us, 8192 82 us, 65,536 83 us
+    # SUMS_BYTES is the size of a block's sums, a quarter of a usual L2 cache. 64 queries of 20,000 x 128 take 737 us
+    # with 64 KiB, 739 us with 256 KiB and 719 us with 1 MiB. A block has from LEAST_ROWS to MOST_ROWS rows. 256 queries
+    # of 20,000 x 128 take 2.93 ms with LEAST_ROWS = 64, 2.91 ms with 128 and 3.01 ms with 256. One query of 50,000 x
+    # 128 (squared distances) takes 93 us with MOST_ROWS = 1024, 82 us with 8192 and 83 us with 65,536 (AVX512-VNNI, Zen
+    # 5).
     SUMS_BYTES = 1 << 18
     LEAST_ROWS = 128
     MOST_ROWS = 8192
@@ -64,8 +64,8 @@ cdef enum:
     # search for 4 queries takes 84 ms with copies and 75 ms without copies. A search for 16 queries takes 77 ms with
     # copies and 127 ms without copies (AVX512-VNNI).
     COPYING = 40
-    # Above this number of items, several threads sort the results. One thread takes 0.5 ms to find and sort 2**16
-    # items: 256 rows for each of 256 queries, among 600 rows (Zen 5).
+    # The maximum number of items that one thread sorts. If there are more items, several threads sort them. One thread
+    # takes 0.5 ms to find and sort 2**16 items: 256 rows for each of 256 queries, among 600 rows (Zen 5).
     FINISHED_ITEMS = 1 << 16
 
 # The multiply-adds of each thread in a step, which take 25 to 100 ms. The search can be stopped after each step.
@@ -172,7 +172,7 @@ cdef bint is_wholly_excluded(const Search *s, int64_t first, int64_t end) noexce
 
 
 cdef inline int64_t key_of_sum(const Search *s, int64_t sum_, int64_t query, int64_t squares) noexcept nogil:
-    """Return the key of the score of a row with this sum of products and sum of squares: a larger key is better."""
+    """Return the key of a row's score, from the row's sum of products and sum of squares: a larger key is better."""
     cdef double length
     if not needs_squares(s):
         return sum_
@@ -510,7 +510,7 @@ cdef void finish(Search *s) noexcept nogil:
     run_parts(finish_query, s, s.queries, s.parts if pays else 1)
 
 
-# The memory of a search without Python, for a batch of at most MOST_QUERIES queries.
+# The memory of search_packed, for a batch of at most MOST_QUERIES queries.
 cdef struct Queries:
     uint8_t *rows               # shifted to u8, contiguous
     int64_t *squares

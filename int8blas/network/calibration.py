@@ -286,10 +286,10 @@ class LeastSquaresObserver(HistogramObserver):
 
     ``mean((x - scale * (q - zero_point))**2)`` with ``q = sat(rne(x / scale + zero_point))``
 
-    The observer computes this error for the thresholds T = i * width, i = 1, 2, ..., up to the largest ``|x|``. Each
-    threshold has the scale and the zero point of the range [-T, T], or [0, T] if no value is negative. Without
-    `symmetric`, the range is the part of [-T, T] that 0 and the values span. The result is the largest T with the
-    smallest error.
+    The observer computes the mean squared error for the thresholds T = i * width, i = 1, 2, ..., up to the largest
+    ``|x|``. Each threshold has the scale and the zero point of the range [-T, T], or [0, T] if no value is negative.
+    Without `symmetric`, the range is the part of [-T, T] that 0 and the values span. The result is the largest T with
+    the smallest error.
 
     Parameters
     ----------
@@ -326,7 +326,7 @@ class LeastSquaresObserver(HistogramObserver):
 
 
 def _upper_edge(counts: npt.NDArray[np.int64], share: Fraction) -> int:
-    """Return the smallest number of leading bins that have at least this share of the counts."""
+    """Return the smallest number of leading bins that have at least a given share of the counts."""
     cumulative = np.cumsum(counts)
     rank = -int(-share * int(cumulative[-1]) // 1)  # rounded up
     return int(np.searchsorted(cumulative, rank)) + 1

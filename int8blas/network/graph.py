@@ -223,8 +223,8 @@ def fuse_quantization(
         ignored. A result without an entry stays float32, and no layer may read it.
     same : collection of str, optional
         Layers whose results have only values of their sources: max pooling, a change of shape, concatenation. All
-        sources and results that these layers connect share one scale and zero point, for the union of their ranges, and
-        the results need no entry in `parameters`.
+        sources and results that layers in `same` connect share one scale and zero point, for the union of their ranges,
+        and the results need no entry in `parameters`.
 
     Returns
     -------

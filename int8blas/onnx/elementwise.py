@@ -63,7 +63,7 @@ def mod(a: Array, b: Array, *, fmod: int = 0) -> Array:
 
 
 def power(x: Array, y: Array) -> Array:
-    """Raise x to powers in the type of x. Squares and cubes use products, which are faster."""
+    """Raise x to powers in the type of x. Squares and cubes use products, which are faster than powers."""
     if y.size == 1 and x.dtype.kind == "f" and y.ndim <= x.ndim:
         exponent = y.item()
         if exponent == 2:
@@ -209,8 +209,8 @@ def is_inf(x: Array, *, detect_negative: int = 1, detect_positive: int = 1) -> A
     return np.asarray(x == (np.inf if detect_positive else -np.inf if detect_negative else np.nan))
 
 
-# erf and its derivative at the points i / 128 up to 4. The nearest point is at most 1 / 256 away. At this distance, a
-# Taylor series of third order has an error below 1e-10.
+# erf and its derivative at the points i / 128 up to 4. The nearest point is at most 1 / 256 away from an x in the
+# table's range. Within 1 / 256 of a point, a Taylor series of third order has an error below 1e-10.
 POINTS = [i / 128 for i in range(513)]
 ERF = np.array([(math.erf(x), 2 / math.sqrt(math.pi) * math.exp(-x * x)) for x in POINTS], np.float32)
 

@@ -1,5 +1,5 @@
-"""onnxruntime's quantized operators, correctly rounded. ONNX does not define these operators. In int8blas, the result
-of an operator is the real value of its formula, rounded once, with ties to even::
+"""onnxruntime's quantized operators, correctly rounded. ONNX does not define onnxruntime's operators. In int8blas, the
+result of an operator is the real value of its formula, rounded once, with ties to even::
 
     QLinearAdd              (a_scale * (a - a_zero) + b_scale * (b - b_zero)) / y_scale
     QLinearMul              a_scale * (a - a_zero) * b_scale * (b - b_zero) / y_scale
@@ -37,22 +37,22 @@ from int8blas.stage.attributes import Eltwise
 # The search changes rounded scales by up to 4 units in the last place, and tries the nearest scales first.
 UNITS = sorted(range(-4, 5), key=abs)
 PAIRS = sorted(itertools.product(UNITS, UNITS), key=lambda pair: abs(pair[0]) + abs(pair[1]))
-# With scales in this range, no number of a kernel is subnormal or infinite.
+# With scales from SMALLEST_SCALE to LARGEST_SCALE, no number of a kernel is subnormal or infinite.
 SMALLEST_SCALE, LARGEST_SCALE = 2.0**-60, 2.0**50
 # A bound of the error of a computation in float32, in units in the last place of its largest values. The bound allows
 # for a dozen roundings, and for the changes of scales in the search.
 ERROR = 32
-# The number of decimal digits with which a sigmoid is computed. These digits separate every sigmoid from a tie, except
-# at 0, where the sigmoid is exact.
+# The number of decimal digits with which a sigmoid is computed. 60 digits separate every sigmoid from a tie, except at
+# 0, where the sigmoid is exact.
 DIGITS = 60
-# For arguments larger in magnitude than this number, a sigmoid is 0 or 1 to DIGITS digits.
+# For arguments larger in magnitude than LARGEST, a sigmoid is 0 or 1 to DIGITS digits.
 LARGEST = 1000
-# The error of a float64 value that rounds to 8 bits is below this bound.
+# A bound of the error of a float64 value that rounds to 8 bits.
 FAR_FROM_TIE = 1e-9
-# Results up to this number do not overflow int64.
+# Results up to LARGEST_INTEGER do not overflow int64.
 LARGEST_INTEGER = 1 << 62
-# Up to this number, integers are rounded one by one, in 8 us each. For more integers, the steps of all results are
-# computed, in 470 us.
+# The maximum number of integers that are rounded one by one, in 8 us each. For more than FEW integers, the steps of all
+# results are computed, in 470 us.
 FEW = 50
 # All bytes of each type, by their values.
 RESULTS = {dtype: np.arange(np.iinfo(dtype).min, np.iinfo(dtype).max + 1).astype(dtype) for dtype in BYTES}

@@ -6,7 +6,7 @@ ONNX first rounds half to even, then adds the zero point, then saturates::
     y = sat(rne(f32(sum) * ((a_scale * b_scale) / y_scale)) + zero_point)
 
 QuantizeLinear uses the first formula, and products use the second formula. ONNX leaves the order of operations with
-scales open. int8blas uses the order of these formulas, in float32, on every CPU.
+scales open. int8blas uses the order of the two formulas, in float32, on every CPU.
 """
 
 from __future__ import annotations
@@ -408,8 +408,8 @@ class ConvolutionSums:
         return self.packed.layer(make, w, self.strides, self.dilations, self.group, zeros, biases)
 
     def check(self, x: Array, w: Array) -> None:
-        """Check that windows fit this image. Remember its shape, because most images have the shape of the last
-        image."""
+        """Check that windows fit the image. Remember the shape of the image, because most images have the shape of the
+        last image."""
         shapes = x.shape, w.shape
         if shapes == self.checked:
             return

@@ -2,8 +2,8 @@
 
 QLinearAdd, QLinearMul, QLinearConcat, QLinearLeakyRelu, QLinearSigmoid and means are correctly rounded (see
 :mod:`exact`). An operator that int8blas puts in place of ONNX's DequantizeLinear, operator and QuantizeLinear has the
-attribute `float_steps`, which no file has. Operators with `float_steps`, and all operators that are not in this list,
-round in float32 after each step::
+attribute `float_steps`, which no file has. Operators with `float_steps`, and all operators that are not correctly
+rounded, round in float32 after each step::
 
     real = scale * f32(q - zero_point)                 y = sat(rne(real / y_scale) + y_zero_point)
 
@@ -74,13 +74,13 @@ LAYER_DIRECTIONS: dict[str, Any] = {
     "reverse": "right2left",
     "bidirectional": "bidirectional_concat",
 }
-# A sum of this number of differences, byte minus zero point, fits int32.
+# A sum of LARGEST_COUNT differences, byte minus zero point, fits int32.
 LARGEST_COUNT = 1 << 22
 # The axes of pixels, for each number of dimensions of an image.
 AXES = [tuple(range(2, ndim)) for ndim in range(65)]
 # The maximum number of elements of a constant whose distinct bytes are found.
 MOST_VALUES = 1 << 12
-# The ones that sums over pixels multiply by. Most averaged images have at most this number of pixels.
+# The ones that sums over pixels multiply by. Most averaged images have at most 1 << 12 pixels.
 ONES = np.ones((1, 1 << 12), np.uint8)
 Sizes = Sequence[int] | None
 

@@ -461,8 +461,8 @@ def load(
     Parameters
     ----------
     source : path-like, bytes or onnx.ModelProto
-        The file, its bytes or its protobuf. A model with external tensors needs a path. The files of these tensors must
-        lie in the folder of the path or below.
+        The file, its bytes or its protobuf. A model with external tensors needs a path. The files of external tensors
+        must lie in the folder of the path or below.
     dynamic : bool, optional
         Compute products of float32 with stored 8-bit weights in int8. A product with stored weights is a MatMul or Gemm
         after a DequantizeLinear, or after Cast and Mul. The float32 factor is quantized with a scale for each row, as

@@ -24,8 +24,8 @@ from int8blas.onnx.sizes import Memory, derived
 from int8blas.onnx.table import NEWEST, Call, Operator, Site, bind, check_attributes
 
 # A constant result is not folded if it has more than FOLDED_BYTES bytes and more than FOLDED_TIMES the bytes of its
-# inputs. With these two limits, the size of the file limits the memory of the model. The factor 8 allows int8 weights
-# that are cast to int64.
+# inputs. With FOLDED_BYTES and FOLDED_TIMES, the size of the file limits the memory of the model. The factor 8 allows
+# int8 weights that are cast to int64.
 FOLDED_BYTES = 1 << 24
 FOLDED_TIMES = 8
 # The operators whose results are always views. A Gather of several indices is no view.
@@ -89,7 +89,8 @@ class Plan:
     constants: list[Any]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
-    # The steps whose results depend on the inputs' shapes alone. Other steps do not write the slots of these results.
+    # The steps whose results depend on the inputs' shapes alone. Each of these steps has slots that no other step
+    # writes.
     derived: frozenset[int] = frozenset()
     memory: Memory = field(default_factory=Memory)
     # The declared names, types and shapes of the outputs.
@@ -111,7 +112,7 @@ class Plan:
     @functools.cached_property
     def updates(self) -> dict[int, int]:
         """The outputs that a run may write to the memory of an input: a dict from the position of the output to the
-        position of the input. Only the node that updates an input of this dict reads this input."""
+        position of the input. No node reads an input in the dict, except the node that updates the input."""
         result = {}
         for i, slot in enumerate(self.inputs):
             readers = []

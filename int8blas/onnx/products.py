@@ -154,7 +154,7 @@ def rewritten_in_steps(
     pattern: Pattern, node: Node, found: tuple[Quantized, Quantized, Array, Columns], last: Node
 ) -> Node | None:
     """Rewrite a MatMul whose result is quantized, dequantized, added to a constant vector, and quantized again.
-    Quantizers write the bias of a MatMul in this way. The new node gives the bits of the replaced nodes."""
+    Quantizers write the bias of a MatMul as an Add after it. The new node gives the bits of the replaced nodes."""
     factors, columns, quantization = found[:2], found[3], pattern.quantization_of(last)
     middle = pattern.only_consumer(last, {"DequantizeLinear"}) if node.kind == "MatMul" else None
     y = None if middle is None else pattern.dequantized(middle.outputs[0])
@@ -327,7 +327,7 @@ def rewritten_range(pattern: Pattern, node: Node) -> Node | None:
 
 
 def rewritten_dynamic(pattern: Pattern, node: Node) -> Node | None:
-    """Rewrite f32(sums) * scale + bias to one node with equal bits. If the weights are constant and only this product
+    """Rewrite f32(sums) * scale + bias to one node with equal bits. If the weights are constant and no other product
     uses the quantized source, the element-wise operators after the product become post-ops."""
     found = scaled(pattern, node)
     if found is None:

@@ -78,7 +78,8 @@ def contents(path: Path) -> Iterator[Any]:
         yield data
 
 
-# The reader copies tensors above this size once, from file to constant. Protobuf would copy their bytes twice.
+# The reader copies tensors of more than APART bytes once, from file to constant. Protobuf would copy the bytes of such
+# a tensor twice.
 APART = 1 << 14
 # Tags of fields of ModelProto, GraphProto and TensorProto. The low 3 bits of a tag are the type of the value, and
 # the other bits are the number of the field. After BYTES_FOLLOW come the size of the value and its bytes.
@@ -191,7 +192,7 @@ FIELDS: dict[np.dtype[Any], tuple[str, Any]] = {
 }  # fmt: skip
 
 
-# Up to this number of elements, a copy of float_data from protobuf's list is faster than packed_floats.
+# The maximum number of elements for which a copy of float_data from protobuf's list is faster than packed_floats.
 MANY = 100
 
 

@@ -19,15 +19,15 @@ Reduce = Callable[[Array, Any, bool], Any]
 # The method `reduce` of a ufunc takes a microsecond less than numpy.sum and numpy.prod.
 add: Any = np.add.reduce
 multiply: Any = np.multiply.reduce
-# The maximum length of the innermost axis for which reducing a copy is faster.
+# The maximum length of the innermost axis for which copying and reducing is faster than reducing in place.
 SHORT = 16
-# float32 represents all integers up to this number.
+# float32 represents all integers up to 1 << 24.
 EXACT = 1 << 24
 
 
 def reduction(prepare: Callable[[Array, Any, bool], Reduce], rounds: bool) -> Callable[..., Call]:
     """Return an operator. `prepare` takes an array, the axes to reduce, and whether to keep these axes. `prepare`
-    returns a function of these three arguments, for arrays with the layout of the given array."""
+    returns a function of the same three arguments, for arrays with the layout of the given array."""
 
     @by_layout(1, rounds=rounds)
     def operator(x: Array, axes: Ints = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Call:
@@ -75,7 +75,7 @@ def log_sum_exp(x: Array, axis: Any, keep: bool) -> Any:
 
 def chosen(function: np.ufunc, x: Array, axis: Any, keep: bool, initial: Any) -> Any:
     """Reduce with maximum or minimum. Along the innermost axis in memory, NumPy's reduction takes 20 ns for each
-    result. If this axis is short, copy the array with this axis first, and reduce the copy."""
+    result. If the innermost axis is short, copy the array with this axis first, and reduce the copy."""
     short = axis is not None and len(axis) == 1 and 0 < x.shape[axis[0]] <= SHORT
     if not short or x.strides[axis[0]] != x.itemsize or x.size == x.shape[axis[0]]:
         return function.reduce(x, axis, keepdims=keep, initial=initial)

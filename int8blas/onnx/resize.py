@@ -23,8 +23,8 @@ Coordinates = Literal[
     "tf_crop_and_resize",
 ]  # fmt: skip
 Nearest = Literal["round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "simple"]
-# A coordinate within this distance of the middle between two positions counts as the middle, because float32
-# coordinates have rounding errors. onnxruntime 1.32.0 has the same limit.
+# A coordinate at most HALFWAY from the middle between two positions counts as the middle, because float32 coordinates
+# have rounding errors. onnxruntime 1.32.0 has the same limit.
 HALFWAY = 1e-6
 FLOAT32 = np.dtype(np.float32)
 

@@ -14,8 +14,8 @@ from int8blas.core.threads import num_threads
 from int8blas.onnx.graph import Array, Graph
 from int8blas.onnx.table import DOMAIN, Operator, Site
 
-# The model of a session includes constants below this size, because onnxruntime may need their values. The session
-# reads larger constants from the memory of the network.
+# The model of a session includes constants of less than SHARED_BYTES bytes, because onnxruntime may need their values.
+# The session reads larger constants from the memory of the network.
 SHARED_BYTES = 1 << 12
 
 
@@ -73,7 +73,7 @@ def session(island: Island, types: Sequence[Any]) -> Any:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = num_threads()
-    # Without this option, onnxruntime quantizes operators between DequantizeLinear and QuantizeLinear.
+    # Without disable_quant_qdq, onnxruntime quantizes operators between DequantizeLinear and QuantizeLinear.
     options.add_session_config_entry("session.disable_quant_qdq", "1")
     # Do not let onnxruntime's threads spin between two islands, because int8blas's threads need the CPUs.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")

@@ -415,7 +415,8 @@ class View(Viewing):
     moves : sequence of (Callable, int)
         Functions, each with the number of inputs that the function takes in addition to the array.
     reshapes : bool
-        Whether the last function only changes the shape. If this function copies, calls remember the view before.
+        Whether the last function only changes the shape. If the last function copies, calls remember the view before
+        the copy.
     """
 
     def __init__(self, moves: Sequence[tuple[Call, int]], reshapes: bool) -> None:

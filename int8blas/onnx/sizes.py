@@ -1,5 +1,5 @@
-"""Tensors that depend on the shapes of a graph's inputs alone, such as the shape for a Reshape. A plan computes these
-tensors once for each combination of shapes.
+"""Tensors that depend on the shapes of a graph's inputs alone, such as the shape for a Reshape. A plan computes tensors
+that depend on shapes alone once for each combination of shapes.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ from int8blas.onnx.graph import Array, Node
 from int8blas.onnx.packed import Packed
 from int8blas.onnx.types import is_short, single, wide
 
-# The domain of operators that replace several nodes. Files do not have these operators.
+# The domain of operators that replace several nodes. Files do not have operators of this domain.
 DOMAIN = "int8blas"
 # The domain of onnxruntime's operators.
 MICROSOFT = "com.microsoft"
@@ -39,7 +39,7 @@ MICROSOFT = "com.microsoft"
 LEARNING = "ai.onnx.ml"
 # The newest version of each domain's operators that the table supports.
 NEWEST = {"": 28, MICROSOFT: 1, LEARNING: 5}
-# The advice of errors about files that were exported for training.
+# The advice in error messages about files that were exported for training.
 INFERENCE = "export the model for inference, from PyTorch after model.eval()"
 # Reading a signature takes longer than all other work for a node.
 signature_of = functools.cache(inspect.signature)
@@ -218,8 +218,9 @@ def passes_to(function: Callable[..., Any]) -> Callable[[Call], Call]:
 
 def by_layout(count: int = 0, *, rounds: bool = True) -> Callable[[Callable[..., Call]], Callable[..., Call]]:
     """Declare that a function prepares an operator. The function takes the first input, `count` further inputs that
-    seldom change, and the attributes. It returns a function of all inputs, for this layout of the first input and for
-    these values of the further inputs. With `rounds`, the returned function computes 16-bit floats in float32."""
+    seldom change, and the attributes. The declared function returns a function of all inputs, for the given layout of
+    the first input and the given values of the further inputs. With `rounds`, the returned function computes 16-bit
+    floats in float32."""
 
     def declare(prepare: Callable[..., Call]) -> Callable[..., Call]:
         @passes_to(prepare)

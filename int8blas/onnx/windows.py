@@ -29,7 +29,8 @@ CHANNELS_LAST: tuple[Any, ...] = ("nwc", "nhwc", "ndhwc")
 TURNS = {n: ((0, *range(2, n), 1), (0, n - 1, *range(1, n - 1))) for n in range(3, 6)}
 # Paddings that depend on the sizes, and their names in core.spatial.
 SAME = {"SAME_UPPER": "same", "SAME_LOWER": "same_lower"}
-# Up to this number of windows, products have a row for each window. Above this number, products have a column for each.
+# The maximum number of windows for which products have a row for each window. With more than FEW_WINDOWS windows,
+# products have a column for each window.
 FEW_WINDOWS = 8
 # With fewer weights, the copies for a product with rows of windows, and for padding, take longer than the product: 64
 # filters of 128 x 3 with padding take 16 us with rows and 11 us with columns. 256 filters of 256 x 3 take 31 us with
@@ -256,8 +257,8 @@ def has_elements(
     **_: Any
 ) -> bool:  # fmt: skip
     """Return whether each window of a MaxPool has an element of the image, for every size of the image. A dilated
-    window has no element of the image if the whole image fits between the window's elements. The maximum of such a
-    window is the lowest float."""
+    window has no element of the image if the whole image fits between the window's elements. The maximum of a window
+    without elements is the lowest float."""
     if auto_pad == "VALID" or (auto_pad == "NOTSET" and not any(pads or ())):
         return True
     few = auto_pad != "NOTSET" or all(pad < size for pad, size in zip(pads or (), (*kernel_shape,) * 2, strict=True))

@@ -17,7 +17,8 @@ from int8blas.neighbors.distances import sqeuclidean
 from int8blas.sklearn.coding import Coding, Floats, Int8, Words, blocks
 
 Labels = npt.NDArray[np.int32]
-# The maximum number of samples, all with a new cluster, that one product adds to the sums of clusters.
+# The maximum number of samples that one product moves from the sums of their old clusters to the sums of their new
+# clusters.
 COUNTED = 1 << 16
 
 
@@ -436,8 +437,8 @@ def _squares(rows: Int8) -> Floats:
 
 
 def _move(sums: npt.NDArray[np.int64], rows: Int8, before: Labels, labels: Labels) -> None:
-    """Update the exact sums of clusters for the rows that have changed their cluster. The update multiplies these rows
-    by a matrix of -1, 0 and 1. Before the first assignment all labels are -1 and all sums are 0."""
+    """Update the exact sums of clusters for the rows that have changed their cluster. The update multiplies the changed
+    rows by a matrix of -1, 0 and 1. Before the first assignment all labels are -1 and all sums are 0."""
     clusters, changed = np.arange(len(sums)), np.flatnonzero(labels != before)
     for start in range(0, len(changed), COUNTED):
         some = changed[start : start + COUNTED]

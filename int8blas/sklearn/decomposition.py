@@ -39,10 +39,10 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     Notes
     -----
-    The covariance is computed exactly from integers. uint8 and int8 samples are these integers. Samples of other dtypes
-    become int8, with a scale for each feature. Samples are projected on components in 16 bits, with exact products. The
-    error of a projection is about 1e-4 of the largest element of the result. Samples of bytes may be mapped from a
-    file, because the fit reads them once, block by block.
+    The covariance is computed exactly from integers. uint8 and int8 samples are the integers themselves. Samples of
+    other dtypes become int8, with a scale for each feature. Samples are projected on components in 16 bits, with exact
+    products. The error of a projection is about 1e-4 of the largest element of the result. Samples of bytes may be
+    mapped from a file, because the fit reads them once, block by block.
 
     Examples
     --------

@@ -355,8 +355,8 @@ class Attributes:
     The factor is computed from the float32 scales in float64, once or for each output channel. The factor becomes a
     multiplier and a power of two (:func:`int8blas.quantized_multiplier`). `low` and `high` are the range of the
     destination's type, uint8, int8 or int32. One post-op is allowed, ReLU or ``Eltwise("clip", alpha, beta)``. The
-    limits of this post-op narrow the range: each limit becomes ``zp_dst + round(limit / scale_dst)``. The quotient is
-    in float32, and is rounded to nearest, ties away from zero. A bias is int32. The source has one scale, and is not
+    limits of the post-op narrow the range: each limit becomes ``zp_dst + round(limit / scale_dst)``. The quotient is in
+    float32, and is rounded to nearest, ties away from zero. A bias is int32. The source has one scale, and is not
     quantized dynamically. TensorFlow Lite's reference kernels for int8 have the same arithmetic.
 
     ``requantization="onnx"`` differs from 'float' in one step: a destination of 8 bits is rounded before its zero point

@@ -140,8 +140,8 @@ def check_attributes(attributes: Any) -> Attributes:
 
 
 def group_size(scale: Any, group: Any, oc: int, ic: int, bits: int = 8) -> int:
-    """Return the number of k that share a scale, or 0 without groups. `group`, or a matrix of scales, determines this
-    number.
+    """Return the number of k that share a scale, or 0 without groups. `group`, or a matrix of scales, determines the
+    number of k.
 
     With 4 bits, a given `group` need not divide ic.
     """

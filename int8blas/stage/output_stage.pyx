@@ -30,8 +30,8 @@ cnp.import_array()
 # The kernels number post-ops in the order of ELTWISE and BINARY.
 cdef dict ELTWISE_KINDS = {name: I8_ELTWISE + i for i, name in enumerate(ELTWISE)}
 cdef dict BINARY_KINDS = {name: I8_ADD + i for i, name in enumerate(BINARY)}
-# For each tensor, the masks whose values the kernels take, and the dimension of these values. With any other mask,
-# values of the destination or of sums are "spread": the values become operands of post-ops.
+# For each tensor, the masks whose values the kernels take, and the dimension of these values. Values of the destination
+# or of sums with a mask that is not listed are "spread": they become operands of post-ops.
 cdef dict MASKS = {"src": {0: None, 1: "rows", 3: "row groups"}, "weights": {0: None, 1: "columns", 3: "groups"},
                    "dst": {0: None, 2: "columns"}}
 cdef dict MASK_NAMES = {"src": "0 or 1 << 0 (a value for each row)", "weights": "0 or 1 << 0 (a value for each output "

@@ -17,7 +17,7 @@ AUTOMATIC = ("per_channel", "per_tensor")
 LARGEST = {8: 127, 4: 7}
 # The largest number of k in a group. Each k adds at most 3 * 255 * 128, zero points included, so sums fit int32.
 MAX_GROUP = 1 << 14
-# A search multiplies the scale of the largest magnitude by these factors. With 4 bits and groups of 32, the search
+# The factors by which a search multiplies the scale of the largest magnitude. With 4 bits and groups of 32, the search
 # reduces the error of a sentence encoder's weights from 0.102 to 0.091 (docs/concepts/four_bits.md).
 FACTORS = (0.95, 0.9, 0.85, 0.8, 0.75, 0.7, 0.65, 0.6)
 

@@ -68,7 +68,8 @@ class Int8Conv(WeightedModule):
     scale: Tensor
     bias: Tensor | None
 
-    # Arguments of torch's modules that `repr` omits if all of their elements have these values.
+    # The usual values of arguments of torch's modules. `repr` omits an argument whose elements all have the usual
+    # value.
     USUAL: ClassVar[dict[str, Any]] = {
         "padding": 0, "output_padding": 0, "dilation": 1, "groups": 1, "bias": True, "padding_mode": "zeros",
         "transposed": False,

@@ -354,7 +354,7 @@ class Int8MultiheadAttention(nn.Module):
     (torch.Size([2, 10, 64]), torch.Size([2, 10, 10]))
     """
 
-    # nn.TransformerEncoderLayer takes its fast path, which reads float weights, only if this bias exists.
+    # nn.TransformerEncoderLayer takes its fast path, which reads float weights, only if in_proj_bias exists.
     in_proj_bias = None
 
     def __init__(

@@ -16,7 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor, from_numpy, get_num_threads, is_grad_enabled
 
-# Looking these names up in their modules would add a microsecond to a call, which takes a few for one row.
+# Import the names, because looking them up in torch's modules would add a microsecond to a call, which takes a few
+# microseconds for one row.
 from torch._C import _get_tracing_state, _is_any_autocast_enabled, _len_torch_dispatch_stack
 from torch._C._functorch import maybe_current_level
 from torch.utils.weak import WeakTensorKeyDictionary
@@ -101,7 +102,7 @@ def make_layer(packed: PackedB, scale: Tensor, bias: Tensor | None, weight_only:
 
 
 def unpacked(packed: Tensor, scale: Tensor, in_features: int) -> PackedB:
-    """Return the packed weights in a tensor, as a PackedB with its own memory."""
+    """Return a PackedB with a copy of the packed weights that a tensor contains."""
     return restore_packed(in_features, scale.shape[-1], "int8", packed.detach().contiguous().numpy())
 
 

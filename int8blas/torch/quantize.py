@@ -321,7 +321,7 @@ def quantize_(
 
 def float_matrices(model: nn.Module) -> list[str]:
     """Return the modules that have matrices but no int8 module, such as the experts of a mixture, with reasons. Return
-    an empty list if these matrices have no more elements than all int8 modules."""
+    an empty list if the float matrices have no more elements than all int8 modules."""
     found = {
         name: (module, sum(each.numel() for each in module.parameters(recurse=False) if each.dim() > 1))
         for name, module in model.named_modules()

@@ -279,8 +279,8 @@ class Int8Recurrent(Int8Module):
         self.num_layers, self.batch_first, self.dropout = module.num_layers, module.batch_first, module.dropout
         self.bidirectional, self.proj_size, self.bias = module.bidirectional, module.proj_size, module.bias
         self.directions = 2 if module.bidirectional else 1
-        # Whether torch's layer returns the dtype of torch.autocast. Under autocast, GRUs and cells with gates return
-        # the dtype of their state.
+        # Whether torch's layer returns the dtype of torch.autocast. Under autocast, torch's GRU, GRUCell and LSTMCell
+        # return results in the dtype of their state.
         self.lowers = self.mode != "GRU"
         for name in self._names():
             integers, scale = quantized_rows(getattr(module, name))

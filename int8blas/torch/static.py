@@ -57,7 +57,7 @@ class Int8Static:
 
 experimental: Any = _config
 aten: Any = torch.ops.aten
-# Models of these dtypes compute in float32 between their int8 layers.
+# The dtypes of models that compute in float32 between their int8 layers.
 SHORT = (torch.bfloat16, torch.float16)
 
 
@@ -494,7 +494,7 @@ def replaced(
         if isinstance(made, Int8Network):
             made.label = name
     # The results of a network are contiguous, but in the float graph their strides may differ. A view that is possible
-    # in the float graph may therefore be impossible in this graph.
+    # in the float graph may therefore be impossible in the graph with networks.
     for node in root.graph.find_nodes(op="call_function", target=aten.view.default):
         node.target = aten.reshape.default
     root.graph.eliminate_dead_code()
@@ -581,7 +581,7 @@ def convert(model: nn.Module, example_inputs: Any = None) -> fx.GraphModule:
     """Return the static int8 network of a PT2E model, or of a result of :func:`prepare` that was called on data.
 
     A convolution or a linear layer, with its batch normalization and activation, is one call from int8 to int8.
-    torch computes operators that int8blas lacks, in floats, between these calls.
+    torch computes operators that int8blas lacks, in floats, between the int8 calls.
 
     Parameters
     ----------

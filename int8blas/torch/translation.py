@@ -313,7 +313,7 @@ OPERATORS: dict[Any, Callable[..., str]] = {
     aten.softmax.int: lambda graph, x, axis: graph.emit("Softmax", x, axis=axis),
     aten.layer_norm.default: layer_norm,
 }  # fmt: skip
-# int8blas computes a part of the graph only if the part has one of these operators.
+# The operators of products. int8blas computes a part of the graph only if the part has a product.
 PRODUCTS = {
     target for target, function in OPERATORS.items() if function in (convolution, transposed_convolution, linear)
 }

@@ -15,10 +15,10 @@
  * NULL.
  *
  * A call computes `together` successive output lines, whose windows are line_stride image lines apart. `lines` is the
- * number of image lines in all these windows. If depthwise_lines is 4, each output line has its own copy of the
- * weights, weights_step bytes after the previous copy, with zeros for the lines above its window. If depthwise_lines is
- * 2, any number of output lines is allowed. If depthwise_lines is 2 and line_stride is odd, all odd output lines use
- * the weights of the second output line.
+ * number of image lines that the windows of the call cover. If depthwise_lines is 4, each output line has its own copy
+ * of the weights, weights_step bytes after the previous copy, with zeros for the lines above its window. If
+ * depthwise_lines is 2, any number of output lines is allowed. If depthwise_lines is 2 and line_stride is odd, all odd
+ * output lines use the weights of the second output line.
  *
  * The kernel applies the epilogue `output`, whose lines are c_line bytes apart. If `output` is NULL, the kernel stores
  * the sums in dst, I8_MAX_DEPTHWISE for each output, line after line. `output` takes all channels of the kernel, or
@@ -43,9 +43,9 @@ typedef struct {
     ptrdiff_t panel_size, weights_step;
     const int32_t *start;
     /* Aligned workspace. `interleaved` has 4 * I8_MAX_DEPTHWISE bytes for each column of each group of depthwise_lines
-     * lines. `prepared` has I8_DEPTHWISE_VALUES bytes, then the weights. If depthwise_lines is 4, the weights are 4
-     * panels. If depthwise_lines is 2, the weights are two sets. A set has 4 * I8_MAX_DEPTHWISE bytes for each tap of
-     * each of lines / 2 + 1 pairs of lines. */
+     * lines. `prepared` has I8_DEPTHWISE_VALUES bytes of values for the epilogue, then the weights. If depthwise_lines
+     * is 4, the weights are 4 panels. If depthwise_lines is 2, the weights are two sets. A set has 4 * I8_MAX_DEPTHWISE
+     * bytes for each tap of each of lines / 2 + 1 pairs of lines. */
     uint8_t *interleaved, *prepared;
     int again; /* whether an earlier call has set `prepared` for these channels, weights and epilogue */
     const i8_tile_output *output;

@@ -2,13 +2,13 @@
  * they cannot create a thread because of the limit of a cgroup (pids.max), of a user (RLIMIT_NPROC) or of the address
  * space (RLIMIT_AS). Before the first region of each larger size, a trial therefore creates and joins test threads. The
  * stacks of test threads are as large as the stacks of the runtime's threads, and the number of test threads is at most
- * the cgroup's limit. The runtime then creates no more threads than the trial could create. The trial is skipped if the
- * process has run this many threads before.
+ * the cgroup's limit. After the trial, the runtime creates at most the number of threads that the trial has created.
+ * Numbers of threads that the process has already run need no trial.
  *
  * For a smaller region the runtime ends threads, and for the next larger region it creates new threads. The system may
  * still count the ending threads, so the trial needs room for the ending threads and the new threads. If the system has
- * no room for both, a region requests at least as many threads as the previous region, and the additional threads have
- * no work (see threads.pyx). No region waits for ending threads. */
+ * no room for the ending and the new threads, a region requests at least as many threads as the previous region, and
+ * the additional threads have no work (see threads.pyx). No region waits for ending threads. */
 #ifndef I8_TEAM_H
 #define I8_TEAM_H
 
@@ -150,8 +150,8 @@ static int i8_cgroup_room(const char *list, const char *root)
 
 /* New threads of a trial wait until the trial unlocks this mutex. */
 static pthread_mutex_t i8_team_gate = PTHREAD_MUTEX_INITIALIZER;
-/* A thread holds i8_team_lock during a trial and until the runtime has created the threads. Without the lock, the
- * trials of two threads could both count the same free places. */
+/* A thread holds i8_team_lock during a trial and until the runtime has created the threads. Without the lock, two
+ * trials at the same time could both count the last threads that a limit allows. */
 static pthread_mutex_t i8_team_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void *i8_wait_at_gate(void *id)

@@ -25,7 +25,7 @@ enum { I8_TURN_SPINS = 1 << 13 };
 
 static int i8_runs;                    /* number of threads that have a run */
 static I8_THREAD_LOCAL int i8_in_runs; /* number of nested runs of this thread */
-static const int *i8_turn;             /* &i8_in_runs of the thread that has the turn, or NULL */
+static const int *i8_turn;             /* &i8_in_runs of the thread that has the turn, or NULL if no thread has it */
 
 /* Return whether this thread and another thread each have a run. Functions read the thread-local variable last, because
  * reading it takes several times as long as reading a shared variable. */

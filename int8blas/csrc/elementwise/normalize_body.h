@@ -559,8 +559,7 @@ I8_NOINLINE float i8_center_scaled(const i8_normalize_args *a, float *x)
     const float variance = i8_center_once(x, a->n);
     const double scale = (double)a->scale * (double)i8_float_of((uint32_t)(127 + k) << 23);
     const double factor = scale / sqrt(scale * scale * (double)variance + (double)a->epsilon);
-    /* The factor exceeds f32 only if all differences are 0. An infinite factor would turn these differences into
-     * NaN. */
+    /* The factor exceeds f32 only if all differences are 0. An infinite factor would turn 0 into NaN. */
     return (float)(factor > 0x1p127 && a->epsilon > 0 ? 0x1p127 : factor);
 }
 

@@ -213,7 +213,7 @@ I8_AVERAGE(s8, 1)
     }                                                                                                                  \
     static void i8_##operation##_##t(const i8_pool_args *args)                                                         \
     {                                                                                                                  \
-        const i8_pool_args own = *args, *const a = &own; /* stores to `out` cannot change this copy */               \
+        const i8_pool_args own = *args, *const a = &own; /* stores to `out` cannot change a copy */                    \
         const int few = a->counts[0] * a->counts[1] * a->counts[2] <= I8_POOL_PART;                                    \
         if (few && a->counts[2] == 3 && a->src_step == a->strides[2])                                                  \
             i8_##operation##_runs_##t(a, 3, 1);                                                                        \

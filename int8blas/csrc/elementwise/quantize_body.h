@@ -13,7 +13,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Numbers of this magnitude or more saturate to bytes for every 8-bit zero point. */
+/* Numbers of magnitude I8_FAR_FROM_BYTES or more saturate to bytes for every 8-bit zero point. */
 #define I8_FAR_FROM_BYTES 512.0f
 
 #define I8_STREAMS (I8_LANES > 1) /* whether i8_stream exists, which writes past the caches */
@@ -48,15 +48,15 @@ I8_INLINE float i8_reciprocal(float scale)
  * The second step multiplies the error of q by r * scale - 1, at most s = scale * 2**-25, and the rounding of x - q *
  * scale adds at most 2**-23 ulps. The result can only be wrong if x / scale lies next to the middle m of two f32
  * numbers, t ulps from m, and t is at most the error of the sum, less than 2**-22. Since |r - 1 / scale| <= 2**-25, the
- * error of q is at most 1/2 + x / 2 ulps. Therefore q is one of the two numbers next to m. (q can only be further from
- * m if x > 2 - 2**-21. But then x / scale, with scale > x, lies next to a multiple of 2**-24, not to a middle.) With
- * such a q, x - q * scale is exact, and the error of the sum is at most (1/2 + t) * s, so t <= s * (1/2 + 2**-25). But
- * x - m * scale is not 0, and is a multiple of 2**-24 ulps, so t >= 2**-24 / scale. For scale <= 2 - 2**-23 the lower
- * bound of t exceeds the upper bound, so the result is never wrong.
+ * error of q is at most 1/2 + x / 2 ulps. For x <= 2 - 2**-21, q is one of the two numbers next to m. For x > 2 -
+ * 2**-21 and scale > x, x / scale lies next to a multiple of 2**-24, not to a middle. With a q next to m, x - q * scale
+ * is exact, and the error of the sum is at most (1/2 + t) * s, so t <= s * (1/2 + 2**-25). x - m * scale is not 0, and
+ * is a multiple of 2**-24 ulps, so t >= 2**-24 / scale. For scale <= 2 - 2**-23 the lower bound of t exceeds the upper
+ * bound, so the result is never wrong.
  *
- * Reciprocals are NaN for scales above I8_FAR_SCALE or below its inverse. For scales between these bounds, and
- * quotients of at least 2**-26, x - q * scale is a multiple of 2**-132, so nothing underflows. Smaller quotients stay
- * below 2**-25, and do not change a rounded sum. */
+ * Reciprocals are NaN for scales above I8_FAR_SCALE or below its inverse. For scales from 1 / I8_FAR_SCALE to
+ * I8_FAR_SCALE, and quotients of at least 2**-26, x - q * scale is a multiple of 2**-132, so nothing underflows.
+ * Quotients below 2**-26 stay below 2**-25, and do not change a rounded sum. */
 I8_INLINE i8_f32 i8_quotient(i8_f32 x, i8_f32 scale, i8_f32 reciprocal)
 {
     const i8_f32 q = i8_mul_f32(x, reciprocal);
@@ -114,8 +114,8 @@ I8_BLOCK_FN(i8_quantize_onnx_s8, 1, 1)
             value;                                                                                                     \
         }                                                                                                              \
     }
-/* Return sat(rne(q) + zero_point) for s32. If q is beyond s32, and the zero point has the other sign, both are moved
- * towards 0 by 2**31, which is exact. */
+/* Return sat(rne(q) + zero_point) for s32. If q is beyond s32, and q and the zero point have different signs, the
+ * function moves both towards 0 by 2**31, which is exact. */
 I8_NOINLINE i8_vec i8_add_rounded(i8_f32 q, i8_vec zero_point)
 {
     const i8_vec top = i8_set_32(INT32_MIN), y = i8_to_s32(q);
@@ -345,7 +345,8 @@ I8_INLINE void i8_run_of(const i8_elements_args *e, i8_chunk_fn chunk, i8_block_
 #else
     (void)stream;
 #endif
-    /* Numbers that a block cannot compute often come together, so the blocks before `far` are not tried. */
+    /* Numbers that a block function cannot compute often come together, so after a failure the loop tries no block
+     * function before element `far`. */
     for (int64_t far = 0; block && i + I8_BLOCK <= n; i += I8_BLOCK) {
         const int64_t at = i * step;
         if (i >= far && block(out + i * out_size, x + i * x_size, p[0] + at, p[1] + at, p[2] + at, each))

@@ -21,13 +21,13 @@
 #define I8_DISTANCE_STEP ((I8_DIFFERENCES ? 2 : 4) * I8_LANES)
 
 enum {
-    /* The prefetch distance of rows y, in bytes. With 3 KiB, reads from memory are 1.1x slower. With more than 4 KiB,
-     * reads from L3 are slower. */
+    /* The prefetch distance of rows y, in bytes. Reads from memory are 1.1x slower with a distance of 3 KiB than with 4
+     * KiB. Distances above 4 KiB slow reads from L3. */
     I8_DISTANCE_AHEAD = 1 << 12,
     /* With a single row x, rows y are read one after the other if y has at least I8_DISTANCE_UNCACHED bytes and a row
-     * has at most I8_DISTANCE_TURN bytes. A larger y does not fit the L2 cache, and with short rows the CPU begins the
-     * next row before the dependent multiply-adds of the current row have ended. If y is in L2, reading row after row
-     * is 1.1x slower. */
+     * has at most I8_DISTANCE_TURN bytes. A y of more than I8_DISTANCE_UNCACHED bytes does not fit the L2 cache. With
+     * short rows the CPU begins the next row before the dependent multiply-adds of the current row have ended. If y is
+     * in L2, reading row after row is 1.1x slower than reading rows side by side. */
     I8_DISTANCE_UNCACHED = 1 << 20,
     I8_DISTANCE_TURN = 1 << 10
 };
@@ -114,8 +114,8 @@ I8_INLINE void i8_distance_rows(i8_vec *acc, i8_vec *squares, const uint8_t *x, 
     /* If rows y follow one another without gaps, prefetch the bytes after the last row. */
     const uint8_t *ahead = y + I8_DISTANCE_AHEAD;
     const ptrdiff_t ahead_step = y_row - k < step ? columns * step : 0;
-    /* The squares of a single row y would be one chain of dependent multiply-adds. A second chain sums the shifts, so
-     * that two multiply-adds can run at the same time. */
+    /* With a single row y, one accumulator for squares and shifts would form a chain of dependent multiply-adds. A
+     * second accumulator, for the shifts, lets two multiply-adds run at the same time. */
     i8_vec shift = i8_zero(), *shifts = columns == 1 ? &shift : squares;
     I8_FOR(i, rows * columns) acc[i] = i8_zero();
     I8_FOR(j, columns) squares[j] = i8_zero();

@@ -4,7 +4,7 @@
  *
  * A block has 4 vectors of sums, so that one vector load reads one row of the block. Interleaving the bytes of 4 rows
  * takes 8 shuffles for 4 vectors, and permutes the columns of every block: lane c of 128-bit lane l of vector q is
- * column 16 * l + 4 * q + c. Sums keep the permuted order until they are finished.
+ * column 16 * l + 4 * q + c. Sums keep the permuted order of columns until the kernel has added all products.
  *
  * The sums of a kernel fill the registers. Kernels of one or two rows take several blocks side by side, so they read
  * longer parts of each row of B. Kernels of many rows compute half a block at a time: two vectors, with half of the
@@ -118,7 +118,8 @@ I8_INLINE void I8_NAME(strip)(const i8_few_rows_args *t, const uint8_t *b, int32
 
 #ifdef I8_STEP_16
 /* Add products for one row of A that is split into halves. Interleaving rows of B in pairs takes half of the shuffles.
- * The sum of the products of I8_HALVES_STEPS pairs fits s16, or of I8_HALVES_STEPS / 2 pairs if the row is centered. */
+ * The products of I8_HALVES_STEPS pairs have a sum that fits s16. If the row is centered, the limit is I8_HALVES_STEPS
+ * / 2 pairs. */
 #define I8_ADD_PAIRS(a_, valid)                                                                                        \
     I8_FOR(pair, ((valid) + 1) / 2) {                                                                                  \
         const i8_vec al = i8_broadcast_16((a_) + 2 * pair), ah = i8_broadcast_16((a_) + 4 + 2 * pair);                 \

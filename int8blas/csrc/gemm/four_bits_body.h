@@ -94,8 +94,7 @@ I8_INLINE void i8_four_bits_group(i8_vec acc[I8_FOUR_BITS_MR][I8_VECS], i8_four_
                                   int64_t steps, const int is_long, const int mr)
 {
     for (int64_t count; steps > 0; steps -= count) {
-        /* With a constant number of steps, GCC would unroll the loop and keep more products than there are registers.
-         * */
+        /* With a constant number of steps, GCC would unroll the loop and keep more products than registers. */
         count = is_long && steps > I8_FOUR_BITS_STEPS ? I8_FOUR_BITS_STEPS : steps;
         i8_four_bits_some(acc, at, a_row, count, mr);
     }

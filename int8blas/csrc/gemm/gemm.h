@@ -128,9 +128,9 @@ typedef struct {
     int64_t a_bytes;    /* maximum bytes of an A block if there are several K blocks */
     int64_t b_bytes;    /* maximum bytes of a B block, which must stay in L2 */
     double thread_work;
-    int64_t least_rows; /* minimum rows of A for which the unit is faster */
-    int64_t least_k;    /* minimum K, above 0, for which the unit is faster */
-    int dots_columns;   /* maximum columns for which dot kernels are faster */
+    int64_t least_rows; /* minimum rows of A for which the unit is faster than vector kernels */
+    int64_t least_k;    /* minimum K, above 0, for which the unit is faster than vector kernels */
+    int dots_columns;   /* maximum columns for which dot kernels are faster than the unit */
     i8_tile_fn tile[2][2]; /* [registers of rows - 1][panels - 1] */
     /* Pack `rows` rows of A, XORed with flip, for a tile: dst[step][rows of whole registers][64], padded with zeros. */
     void (*pack)(uint8_t *dst, int rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride, ptrdiff_t k_stride,
@@ -403,7 +403,7 @@ typedef struct {
 } i8_interleaved_kernels;
 
 typedef struct {
-    int mr, columns;                       /* rows of the largest row kernel, and columns of a block */
+    int mr, columns;                       /* maximum number of rows of a kernel, and columns of a block */
     i8_few_rows_fn of[2][I8_MAX_FEW_ROWS]; /* [I8_A_UNSIGNED or I8_B_UNSIGNED][rows - 1] */
     /* Copy `rows` rows of `bytes` bytes (whole vectors) without gaps. */
     void (*copy_rows)(uint8_t *dst, int64_t bytes, int64_t rows, const uint8_t *src, ptrdiff_t row_stride);
@@ -416,7 +416,7 @@ typedef struct {
 } i8_few_rows_kernels;
 
 typedef struct {
-    int rows, columns;              /* size of the largest dot kernel */
+    int rows, columns;              /* rows and columns of the largest dot kernel */
     i8_dot_fn of[2][I8_DOT_WIDTHS]; /* [I8_X_UNSIGNED or I8_Y_UNSIGNED][I8_DOTS_1 and so on] */
     /* `size` returns the size in bytes of `columns` packed vectors of k bytes. `order` converts u8 or s8 vectors from
      * the form of pack_panel. src is padded with zeros to the number of bytes that `size` returns. */
@@ -431,7 +431,7 @@ typedef struct {
 } i8_long_k_kernels;
 
 typedef struct {
-    int rows; /* maximum number of rows x: 1, 2 or 4 */
+    int rows; /* maximum number of rows of x in a call: 1, 2 or 4 */
     /* [x is s8][y is s8][0 without x, 1 for 1 row x, 2 for 2, 3 for 4, 4 for 4 with y_squares] */
     i8_distance_fn of[2][2][5];
     /* Sum the squares of the columns of a packed panel of B', modulo 2**32. `sums` has the sums of the columns. */

@@ -1,5 +1,6 @@
-/* Helpers for the kernels that read an operand in place (few_rows_body.h, dot_body.h). The helpers bring the other
- * operand into the order of the kernels, split bytes into halves, and restore the order of the columns of results. */
+/* Helpers for the kernels that read one of two operands in place (few_rows_body.h, dot_body.h). The helpers bring the
+ * operand that is not read in place into the order of the kernels, split bytes into halves, and restore the order of
+ * the columns of results. */
 #include <string.h>
 
 #include "core/dwords.h"
@@ -62,8 +63,8 @@ I8_NOINLINE void i8_scatter_dots(const i8_dot_args *t, char *dst, const int32_t 
 }
 
 /* Split blocks of `dwords` into two blocks of halves: x = low + 16 * high in every byte. If x is u8, low and high are
- * u4. If x is s8, low is from -8 to 7 and high from -8 to 8. The sums of I8_HALVES_STEPS results of VPMADDUBSW with
- * bytes of the other sign fit s16. src may be the last part of dst. */
+ * u4. If x is s8, low is from -8 to 7 and high from -8 to 8. VPMADDUBSW multiplies u4 halves by s8, or s8 halves by u8.
+ * The sum of I8_HALVES_STEPS results of VPMADDUBSW fits s16. src may be the last part of dst. */
 I8_INLINE uint32_t i8_extend_halves(uint32_t x) { return x | (x >> 3 & 0x01010101) * 0xf0; }
 I8_INLINE void i8_halve(uint8_t *dst, const uint8_t *src, int64_t blocks, int is_unsigned, const int dwords)
 {

@@ -5,13 +5,13 @@
  * In the dense part no sum over two groups of four k saturates. VPMADDUBSW adds the products of k and k + 1, and VPADDW
  * adds the products of k + 4 and k + 5. In the dense part, the positive values at the four k of a sum add up to at most
  * 128, and the negative values to at least -128, so no sum exceeds s16 for any A' (255 * 128 = 32640). If the values of
- * B' at four k exceed these limits, packing reduces the largest value until the sum meets the limit. The outliers are
- * the amounts by which packing reduces values.
+ * B' at four k add up to more than 128 or less than -128, packing reduces the largest value until the sum meets the
+ * limit. The outliers are the amounts by which packing reduces values.
  *
- * Outliers are stored column by column. An i8_outliers has four k of one column. The kernel reads A' by columns, and
- * interleaves four columns of A' to groups of 4, for two vectors of rows at a time. With AVX2, 128 products of outliers
- * take 20 instructions: 8 are shuffles and 8 use the multiplier. 128 products of the dense part take 10
- * instructions. */
+ * Outliers are stored column by column. An i8_outliers has four k of one column. The kernel reads A' by columns. The
+ * kernel interleaves the bytes of four columns, so that each dword has four k of one row, for two vectors of rows at a
+ * time. With AVX2, 128 products of outliers take 20 instructions: 8 are shuffles and 8 use the multiplier. 128 products
+ * of the dense part take 10 instructions. */
 
 /* Among four values, reduce the values with the sign `sign` (1 or -1) until their magnitudes sum to at most 128. The
  * outliers of the column begin at dst[first], and `count` of them exist already. dst has room for `room` outliers. The

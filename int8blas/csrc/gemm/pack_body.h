@@ -381,7 +381,7 @@ I8_INLINE void i8_sums_of_rows(int64_t *sums, const int rows, int64_t k, const u
     I8_FOR(r, rows) sum[r] = i8_zero_unit();
     for (; i + 16 <= k; i += 16)
         I8_FOR(r, rows) sum[r] = i8_add_bytes(sum[r], i8_xor_unit(i8_load_unit(src + r * row_stride + i), f));
-    /* The XOR turns the zeros after the last bytes into `flip`. Adding `behind` removes these flipped zeros. */
+    /* The XOR turns the zeros after the last bytes into `flip`. Adding `behind` removes the flipped zeros. */
     const int64_t behind = rest > 0 ? (rest - 16) * flip : 0;
     if (rest > 0)
         I8_FOR(r, rows)

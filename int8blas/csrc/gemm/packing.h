@@ -39,7 +39,7 @@ typedef struct {
     void (*unpack_panels)(uint8_t *dst, ptrdiff_t dst_row, int64_t columns, int64_t k, const uint8_t *src,
                           ptrdiff_t panel_stride, uint8_t flip);
     /* Unpack `groups` groups of a panel of 4 bits (gemm.h) into a panel of B', minus a zero point. If `zeros` is NULL,
-     * the zero point is `zero`. If not, each `zero_groups` groups have 16 zero points. */
+     * the zero point is `zero`. If `zeros` is not NULL, each `zero_groups` groups have 16 zero points. */
     void (*unpack_four_bits)(int8_t *restrict dst, const uint8_t *restrict src, int64_t groups, uint8_t zero,
                              const uint8_t *zeros, int64_t zero_groups);
     /* Sum `rows` vectors of k bytes, each byte XORed with flip and read as u8. */
@@ -47,7 +47,7 @@ typedef struct {
                      ptrdiff_t k_stride, uint8_t flip);
     /* Sum the columns of a packed panel of B'. */
     void (*panel_sums)(int64_t *sums, const int8_t *panel, int64_t groups);
-    /* Multiply n sums by a factor, modulo 2**32. The products are the terms of a zero point. */
+    /* Multiply n sums by a factor, modulo 2**32, to compute the terms that subtract a zero point. */
     void (*scale_sums)(int32_t *restrict dst, const int64_t *restrict sums, int64_t n, int32_t factor);
     /* Sum the squares of each of `rows` vectors of k bytes, s8 or u8, or of each column of a packed panel of B'. */
     void (*row_squares)(int64_t *sums, int64_t rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,

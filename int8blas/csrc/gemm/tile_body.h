@@ -319,7 +319,7 @@ I8_INLINE void I8_NAME(add_products)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], co
 #endif
 
 #ifndef I8_INTERLEAVED
-/* Add the products of one panel after the other. */
+/* Add all products of one panel, then all products of the next panel. */
 I8_INLINE void I8_NAME(add_sequential)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], const i8_tile_args *t, int64_t row,
                                        const uint8_t *a, const int8_t *b, const int mr, const int np)
 {
@@ -380,7 +380,7 @@ I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int64_t tile, const in
         I8_FOR(i, mr) acc[i][j] = start;
     }
 #if I8_SHIFTS_A && !defined(I8_PREPARE)
-    /* body() adds the shift of tiles of few rows. For tiles of more rows, col_init contains the shift. */
+    /* body() adds the shift of short tiles. For all taller tiles, col_init contains the shift. */
     if (mr <= I8_SHORT_TILE(I8_NP)) {
         i8_vec shifts[I8_ROW_NP * I8_VECS];
         I8_NAME(shifts)(shifts, t, b, np);
@@ -410,7 +410,8 @@ I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int64_t tile, const in
         return;
     }
     /* Only the last panel may have columns beyond C. Whole tiles are stored row by row: 48 x 48 x 48 takes 609 ns, and
-     * 624 ns panel by panel (AVX512-VNNI, Zen 4). Other usual widths are constants, and need no mask. */
+     * 624 ns panel by panel (AVX512-VNNI, Zen 4). The usual widths of incomplete panels are constants, and need no
+     * mask. */
     const ptrdiff_t dst_row = t->dst_row;
     int32_t *dst = t->dst + row * dst_row + column;
     const int last = t->cols - (np - 1) * I8_PANEL;

@@ -86,7 +86,7 @@ I8_INLINE void i8_widen_64(i8_vec x, i8_vec *low, i8_vec *high)
 }
 /* Return the upper halves of s32, with their sign. */
 I8_INLINE i8_vec i8_upper_halves(i8_vec x) { return I8_MM(srai_epi32)(x, 16); }
-/* Return x times 2**16, in lanes of 32 and of 64 bits. */
+/* Multiply each lane of x by 2**16: i8_up_32 takes lanes of 32 bits, i8_up_64 lanes of 64 bits. */
 I8_INLINE i8_vec i8_up_32(i8_vec x) { return I8_MM(slli_epi32)(x, 16); }
 I8_INLINE i8_vec i8_up_64(i8_vec x) { return I8_MM(slli_epi64)(x, 16); }
 I8_INLINE i8_vec i8_madd_f64(i8_vec acc, i8_vec a, i8_vec b)
@@ -108,7 +108,7 @@ I8_INLINE i8_vec i8_add_f64(i8_vec x, i8_vec y) { return I8_OF_F64(I8_MM(add_pd)
 #endif
 
 /* Tiles have 3 vectors of columns with AVX-512, otherwise 2 vectors. Tiles that keep two sums for each element are
- * smaller. */
+ * smaller than tiles with one sum. */
 #if I8_LANES == 16
 enum { I8_WIDE_ROWS = 8, I8_WIDE_VECS = 3, I8_WIDE_ROWS_64 = 8, I8_WIDE_VECS_64 = 3 };
 enum { I8_WIDE_ROWS_FULL = 6, I8_WIDE_VECS_FULL = 2 };

@@ -12,8 +12,8 @@
 #include "recurrent/recurrent.h"
 #include "stage/stage.h"
 
-/* `ref` has every kernel that a driver calls without a check. Families that multiply belong to an instruction set; all
- * instruction sets of a vector width share the other families. isa/table.c defines the table. */
+/* `ref` has every kernel that a driver calls without a check. Families that multiply belong to an instruction set. All
+ * instruction sets of a vector width share the families that do not multiply. isa/table.c defines the table. */
 typedef struct {
     const char *name;
     int (*supported)(void); /* returns whether this CPU and the operating system support the set */

@@ -590,7 +590,7 @@ I8_INLINE i8_vec i8_pack_s8(const i8_vec *v) { return I8_VEC(I8_PACKED_S8(v, low
 I8_INLINE i8_vec i8_set_8(int x) { return i8_twice((int32x4_t)i8_set_unit(x)); }
 I8_BINARY(i8_shuffle, uint8x16_t, vqtbl1q_u8)
 /* i8_bits_of_bytes sets all bits of a byte if bit `bit` of the byte was set, or else none. i8_choose selects y for
- * these bytes, and x for other bytes. */
+ * bytes whose bits are set, and x for other bytes. */
 typedef i8_vec i8_bits;
 I8_INLINE i8_bits i8_bits_of_bytes(i8_vec x, const int bit)
 {

@@ -126,8 +126,8 @@ I8_INLINE i8_vec i8_odd_s8(i8_vec x) { return I8_MM(srai_epi16)(x, 8); }
 /* Return the low, or the high, 4 bits of every byte. */
 I8_INLINE i8_vec i8_low_halves(i8_vec x) { return i8_and(x, i8_set_8(15)); }
 I8_INLINE i8_vec i8_high_halves(i8_vec x) { return i8_low_halves(I8_MM(srli_epi16)(x, 4)); }
-/* i8_count_bits adds to each byte of acc the number of bits of this byte of x. i8_sum_bytes returns the sum of the four
- * bytes of each dword. */
+/* i8_count_bits adds to each byte of acc the number of ones in the same byte of x. i8_sum_bytes returns the sum of the
+ * four bytes of each dword. */
 I8_INLINE i8_vec i8_count_bits(i8_vec acc, i8_vec x)
 {
     const i8_vec bits = i8_repeat_unit(_mm_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4));
@@ -171,7 +171,8 @@ I8_INLINE i8_f32 i8_set_f32(float x) { return I8_MM(set1_ps)(x); }
 I8_INLINE i8_f32 i8_max_f32(i8_f32 x, i8_f32 y) { return I8_MM(max_ps)(x, y); }
 I8_INLINE i8_f32 i8_min_f32(i8_f32 x, i8_f32 y) { return I8_MM(min_ps)(x, y); }
 I8_INLINE i8_f32 i8_to_f32(i8_vec x) { return I8_MM(cvtepi32_ps)(x); }
-/* Round x, which is in the range of s32, half to even. The result is INT32_MIN for all other numbers and for NaN. */
+/* Round x, which is in the range of s32, half to even. The result is INT32_MIN for numbers out of the range of s32 and
+ * for NaN. */
 #define I8_MARKS_OVERFLOW 1
 I8_INLINE i8_vec i8_round_within_s32(i8_f32 x) { return I8_MM(cvtps_epi32)(x); }
 I8_INLINE i8_vec i8_round(i8_f32 x, float low, float high)

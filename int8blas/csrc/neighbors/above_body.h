@@ -2,8 +2,8 @@
  * of the including file.
  *
  * Nearly all sums are below the threshold, so the kernel first finds the largest of I8_ABOVE_GROUP sums with vectors.
- * If the largest sum is above the threshold, the kernel writes items one by one, without a branch. With longer groups
- * the search would be faster, but writing would be slower. */
+ * If the largest sum is above the threshold, the kernel writes items one by one, without a branch. With groups of more
+ * than 128 sums, searching would be faster and writing slower. */
 enum { I8_ABOVE_GROUP = 128 };
 
 /* Return the s32 value that the kernel compares with the threshold. I8_COSINE has no such value. */
@@ -61,7 +61,7 @@ I8_INLINE int64_t i8_above(const i8_above_args *args, const int metric)
                 continue;
             }
             if (t->single)
-                own.threshold = largest - 1; /* only the largest keys exceed this threshold */
+                own.threshold = largest - 1; /* only the largest keys exceed own.threshold */
         }
         for (; j < end; ++j) {
             const uint32_t rank = metric == I8_COSINE ? 0 : (uint32_t)INT32_MAX - (uint32_t)i8_above_key(t, j, metric);

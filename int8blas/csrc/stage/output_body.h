@@ -351,7 +351,7 @@ static void i8_output_transposed(const i8_output_args *o, int size)
         }
 }
 
-/* Tiles with less than I8_FLAT_COLUMNS columns are flattened. Rows of more columns fill their chunks well. */
+/* Tiles with less than I8_FLAT_COLUMNS columns are flattened. Longer rows fill their chunks well. */
 enum { I8_FLAT_COLUMNS = 32, I8_FLAT_ROW = (I8_FLAT_COLUMNS - 1) * I8_CHUNK, I8_FLAT_SUMS = 4 * I8_FLAT_ROW };
 
 /* Return the smallest number of rows of `cols` columns whose elements fill whole chunks. */
@@ -360,9 +360,9 @@ I8_INLINE int i8_flat_rows(int cols)
     return I8_CHUNK / (cols % 8 == 0 ? 8 : cols % 4 == 0 ? 4 : cols % 2 == 0 ? 2 : 1);
 }
 
-/* Return whether a tile of a primitive is computed faster as one row of chunks. This is the case if C has no gaps, all
- * terms depend only on the column, and the tile has enough rows. On Zen 4, a separate row takes 5 ns, repeating the
- * values takes about 120 ns, and each chunk of columns takes 30 ns. */
+/* Return whether a tile of a primitive is computed faster as one row of chunks. One row of chunks is faster if C has no
+ * gaps, all terms depend only on the column, and the tile has enough rows. On Zen 4, a separate row takes 5 ns,
+ * repeating the values takes about 120 ns, and each chunk of columns takes 30 ns. */
 I8_INLINE int i8_is_flat(const i8_output_args *o, int size)
 {
     const i8_epilogue *e = o->epilogue;

@@ -18,9 +18,10 @@
         }                                                                                                              \
     } while (0)
 
-/* Set y = scale * t for the numbers x of `from`. With I8_LIMIT_X, t = min(max(x, low), high). With the other kinds, t =
- * min(max(alpha * x + beta, low), high). With I8_LIMIT_SLOPE (hardswish), y = scale * (x * t), which is 0 if t is 0,
- * even for infinite x. NaN stays NaN, because a minimum or maximum with NaN is the second operand. */
+/* Set y = scale * t for the numbers x of `from`. With I8_LIMIT_X, t = min(max(x, low), high). With I8_LIMIT_LINEAR and
+ * I8_LIMIT_SLOPE, t = min(max(alpha * x + beta, low), high). With I8_LIMIT_SLOPE (hardswish), y = scale * (x * t),
+ * which is 0 if t is 0, even for infinite x. NaN stays NaN, because a minimum or maximum with NaN is the second
+ * operand. */
 enum { I8_LIMIT_X, I8_LIMIT_LINEAR, I8_LIMIT_SLOPE };
 I8_INLINE void i8_limit_run(float *y, const float *from, int64_t n, float low, float high, float alpha, float beta,
                             float scale, const int kind)
@@ -46,8 +47,9 @@ I8_INLINE i8_floats i8_product_of(const float *x, i8_floats factor, const int sq
 }
 
 /* Return whether alpha * x, or alpha * x * x with `squared`, is below a limit for any of n numbers x. Runs with a
- * number below the limit are rare, and need the longer of two functions. For all other numbers both functions give
- * equal bits. Four minima shorten the chain of dependent operations. If a product is NaN, the minimum is least[k]. */
+ * number below the limit are rare, and need the longer of two functions. Both functions give equal bits for numbers
+ * that are not below the limit. Four minima shorten the chain of dependent operations. If a product is NaN, the minimum
+ * is least[k]. */
 I8_INLINE int i8_any_below(const float *x, int64_t n, float alpha, float limit, const int squared)
 {
     const i8_floats factor = i8_floats_set(alpha), start = i8_floats_set(limit);

@@ -1,8 +1,8 @@
 /* Integer requantization: multiply an s32 by multiplier * 2**(exponent - 31). The multiplier is 0, or from 2**30 to
  * 2**31 - 1. The functions take vectors, or one element in plain C. */
 #if I8_LANES > 1
-/* i8_sign_of sets all bits of the lanes in which x is negative. i8_limit_of returns INT32_MIN in these lanes, and
- * INT32_MAX in other lanes. */
+/* i8_sign_of sets all bits of the lanes in which x is negative. i8_limit_of returns INT32_MIN for a negative x, and
+ * INT32_MAX for any other x. */
 I8_INLINE i8_vec i8_sign_of(i8_vec x) { return i8_shift_right(x, i8_set_32(31)); }
 I8_INLINE i8_vec i8_limit_of(i8_vec x) { return i8_xor(i8_sign_of(x), i8_set_32(INT32_MAX)); }
 

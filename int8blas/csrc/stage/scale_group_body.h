@@ -4,7 +4,7 @@
 /* Compute all rows of a panel, so that the values of its columns stay in registers. The constants `by_row` and `less`
  * say whether rows have scales, and which terms are subtracted from the sums. I8_LESS_VECTOR subtracts one vector,
  * perhaps zeros, from all rows. I8_LESS_BY_ROW subtracts the zero point of each row times the sums of the columns.
- * I8_LESS_TERMS subtracts both terms of the formula from each row. I8_LESS_FAR subtracts both terms in 64 bits. */
+ * I8_LESS_TERMS subtracts the terms of ao and of bo from each row. I8_LESS_FAR subtracts both terms in 64 bits. */
 enum { I8_LESS_VECTOR, I8_LESS_BY_ROW, I8_LESS_TERMS, I8_LESS_FAR, I8_LESS_KINDS };
 I8_INLINE void i8_scale_group_panel(const i8_scale_group_args *t, int panel, const int less, const int by_row)
 {

@@ -49,10 +49,10 @@ typedef struct {
  *     y = (y * dst_scale[j] + rounder) + dst_zero[j]       dst_scale is a reciprocal
  *     C[i, j] = sat(rne(y)) for integers, or the zero point if y was NaN; f16(y), bf16(y) or y for floats
  *
- * The operations are in f32, in this order. The rounder is -0.0, which changes no value, or I8_ROUNDER for bytes whose
- * zero point is added after rounding. With I8_ROUNDER, dst_zero is the zero point minus I8_ROUNDER. If the tile has a
- * row_scale, row_scale[i] * scale[j] replaces scale[j]. An absent scale is 1, and an absent addend is -0.0. Neither
- * value changes y.
+ * The operations are in f32, in this order. `rounder` is I8_ROUNDER if C has bytes whose zero point is added after
+ * rounding; dst_zero is then the zero point minus I8_ROUNDER. For all other C, `rounder` is -0.0, which changes no
+ * value. If the tile has a row_scale, row_scale[i] * scale[j] replaces scale[j]. An absent scale is 1, and an absent
+ * addend is -0.0. Neither value changes y.
  *
  * If `integral`, the formula is C[i, j] = sat_s32(X + offset[j]), in integers. `offset` is NULL if co contains the zero
  * points of C. If co plus a zero point may not fit s32, `offset` has the zero points.
@@ -122,7 +122,7 @@ typedef struct {
     int doubled;                          /* X is twice the sum */
     /* For I8_DISTANCES with unknown squares of a plain B, column_squares is the memory of co_cols, in which the call
      * stores the sums of squares of the columns of B. With column_squares, K is at most SHORT_SQUARES_K
-     * (gemm/squares.pxd). In all other cases column_squares is NULL. */
+     * (gemm/squares.pxd). If the call stores no squares, column_squares is NULL. */
     int32_t *column_squares;
 } i8_epilogue;
 

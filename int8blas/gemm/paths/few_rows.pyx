@@ -14,9 +14,10 @@ cache::
 Blocks begin at cache lines if all rows of B have the same alignment. The first and the last block may overlap their
 neighbours, but each block stores only its own columns.
 
-This path can compute every problem with exact numerics and 32-bit sums. A zero point of A needs the column sums of B.
-The column sums are the product of a row of ones and B, so the path adds this row to A. If A has a single row and the
-kernel splits bytes into halves, the path needs no column sums, because it subtracts the zero point from the row.
+The path `few_rows` can compute every problem with exact numerics and 32-bit sums. A zero point of A needs the column
+sums of B. The column sums are the product of a row of ones and B, so the path adds this row to A. If A has a single row
+and the kernel splits bytes into halves, the path needs no column sums, because it subtracts the zero point from the
+row.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uintptr_t
@@ -34,8 +35,8 @@ from int8blas.gemm.path cimport Description, Path, Plan, as_capsule, divide_long
 from int8blas.gemm.problem cimport Problem, busy_threads, cached_b_bytes, least_work
 
 cdef enum:
-    # If the distance between rows of B is a multiple of this number, rows evict one another from an L1 cache with 8 or
-    # 12 ways.
+    # If the distance between rows of B is a multiple of CONFLICT_BYTES, rows evict one another from an L1 cache with 8
+    # or 12 ways.
     CONFLICT_BYTES = 2048
     # The last block of columns is a whole block, so it begins earlier and repeats columns of the previous block. If A
     # has more rows than one row kernel takes, the path takes the problem only if at most 1/REPEATED of the columns are

@@ -3,8 +3,9 @@
 With few rows, reading B takes most of the time, and B of 4 bits has half of the bytes of an 8-bit B. First the path
 writes rows of A as s8, padded with zeros. The path copies the rows, or quantizes the rows of a dynamic source. Then
 each thread multiplies all rows by some of the panels, a few panels at a time. The epilogue computes C from the sums
-while the sums are in the L1 cache. With more rows, tiles with an unpacked B (pack_b.pyx) are faster than this path.
-With scale groups this path is faster for any number of rows, and takes blocks of rows that fit the L2 cache.
+while the sums are in the L1 cache. With many rows, tiles with an unpacked B (pack_b.pyx) are faster than the path
+`four_bits`. With scale groups the path is faster than tiles for any number of rows, and takes blocks of rows that fit
+the L2 cache.
 
 B' has the values of B minus a zero point. The kernels multiply the stored values, so the path also computes the sums of
 the rows of A. With scale groups the kernels subtract the terms of all zero points. Without scale groups the kernels
@@ -28,9 +29,9 @@ from int8blas.gemm.problem cimport (
     STEP_K, Problem, element, has_scale_groups, is_doubled, row_scales_from, thread_work, zero_by_row)
 
 cdef enum:
-    # The maximum number of rows: with VNNI, with a matrix unit, and without VNNI. For more rows, tiles with an unpacked
-    # B are faster than this path. Tiles of a matrix unit are 1.1x as fast for 16 rows (N = K = 4096, Emerald Rapids).
-    # On Zen 5 this path is 1.2x as fast as tiles for 32 rows (AVX512-VNNI) and for 16 rows (AVX2).
+    # The maximum number of rows: with VNNI, with a matrix unit, and without VNNI. For more rows than the maximum, tiles
+    # with an unpacked B are faster than this path. Tiles of a matrix unit are 1.1x as fast for 16 rows (N = K = 4096,
+    # Emerald Rapids). On Zen 5 this path is 1.2x as fast as tiles for 32 rows (AVX512-VNNI) and for 16 rows (AVX2).
     ROWS = 32
     MATRIX_ROWS = 8
     PAIRED_ROWS = 16

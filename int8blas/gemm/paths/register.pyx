@@ -1,4 +1,4 @@
-"""Products in which several rows of A, and B, fit a register: many rows, few columns, a small K.
+"""Products of many rows, few columns and a small K: all of B, and several rows of A, fit a register.
 
 The kernel of stacks (csrc/gemm/stack_body.h) multiplies a few rows of A by B in one step. In this path all steps share
 B; in a stack of products (gemm/stack.pyx) each step has its own B.
@@ -19,11 +19,12 @@ from int8blas.gemm.problem cimport busy_threads, thread_work
 
 cdef enum:
     STACK_SPAN = 1 << 28        # two elements of one matrix in a stack are less than this many bytes apart
-    # The maximum number of multiply-adds of a product. On Zen 4, the kernel of stacks and tiles take 176 ns and 162 ns
-    # (AVX512-VNNI), 327 ns and 666 ns (AVX2) for 20 x 20 x 20; 463 ns and 381 ns, 1244 ns and 910 ns for 32 x 32 x 32.
+    # The maximum number of multiply-adds of a product. For 20 x 20 x 20 on Zen 4, the kernel of stacks takes 176 ns
+    # (AVX512-VNNI) and 327 ns (AVX2), and tiles take 162 ns and 666 ns. For 32 x 32 x 32, the kernel takes 463 ns
+    # (AVX512-VNNI) and 1244 ns (AVX2), and tiles take 381 ns and 910 ns.
     STACK_WORK = 1 << 13
-    # The minimum K for which a C of one element always has the form I8_STACK_DOTS. With a smaller K, operands that fit
-    # a unit have the form I8_STACK_UNITS, which takes two shuffles for every two k.
+    # The minimum K for which a C of one element always has the form I8_STACK_DOTS. With a K below SINGLE_K, operands
+    # that fit a unit have the form I8_STACK_UNITS, which takes two shuffles for every two k.
     SINGLE_K = 9
     # The minimum number of products in a run with k > 1 and contiguous elements of equal index: an AVX2 vector.
     LEAST_RUN = 8

@@ -20,9 +20,9 @@ cdef enum:
     # tiles 2.6 us. For 1000 x 1 x 16, dot products take 1.0 us and tiles 1.9 us (AVX512-VNNI).
     MIN_DOT_K = 64
     # few_columns in a tiny problem: the maximum number of packed vectors, and the minimum number of bytes that are read
-    # in place for each packed vector. For 16 vectors, tiles are as fast as `few_columns`. For fewer bytes the path
-    # `tiny` is faster than `few_columns`, because it needs no plan: 8 x 1 x 128 takes 0.28 us on both paths
-    # (AVX512-VNNI). A vector of less than TINY_DOT_K bytes counts as TINY_DOT_K bytes.
+    # in place for each packed vector. For 16 vectors, tiles are as fast as `few_columns`. For fewer than TINY_DOT_BYTES
+    # bytes the path `tiny` is faster than `few_columns`, because it needs no plan: 8 x 1 x 128 takes 0.28 us on both
+    # paths (AVX512-VNNI). A vector of less than TINY_DOT_K bytes counts as TINY_DOT_K bytes.
     TINY_DOT_VECTORS = 8
     TINY_DOT_BYTES = 1 << 10
     TINY_DOT_K = 16
@@ -54,21 +54,21 @@ cdef enum:
     # tiny: the maximum K and the maximum number of columns if A is int8 and has any number of rows. NARROW_K_OF_PAIRS
     # is the maximum K without VNNI. On Zen 5, 10,000 x 17 x 100 takes 76 us on the path `tiny` and 101 us on the path
     # `blocks` (AVX512-VNNI). With AVX2, 10,000 x 17 x 8 takes 41 us on the path `tiny` and 75 us on the path `blocks`,
-    # and 10,000 x 17 x 32 takes 121 us and 105 us.
+    # and 10,000 x 17 x 32 takes 121 us on `tiny` and 105 us on `blocks`.
     NARROW_K = 128
     NARROW_K_OF_PAIRS = 16
     NARROW_COLUMNS = 3 * I8_PANEL
-    # tiny: the limits for a triangle: TINY_TRIANGLE rows of C and TINY_TRIANGLE_WORK multiply-adds. Up to these limits
-    # computing all of C takes less time than the path `triangle` needs to prepare the operands. If A has contiguous
-    # rows and the CPU has VNNI, the limit is TINY_ROWS_WORK multiply-adds, 64 x 64 x 64. Times on the paths `tiny` and
-    # `triangle` (AVX512-VNNI, Zen 5): 1.42 us and 1.70 us for 64 x 64 x 64 with contiguous rows; with contiguous
-    # columns, 0.77 us and 0.79 us for 32 x 32 x 16, 1.09 us and 0.77 us for 32 x 32 x 32.
+    # tiny: the limits for a triangle: TINY_TRIANGLE rows of C and TINY_TRIANGLE_WORK multiply-adds. Up to TINY_TRIANGLE
+    # and TINY_TRIANGLE_WORK, computing all of C takes less time than the path `triangle` needs to prepare the operands.
+    # If A has contiguous rows and the CPU has VNNI, the limit is TINY_ROWS_WORK multiply-adds, 64 x 64 x 64. Times on
+    # the paths `tiny` and `triangle` (AVX512-VNNI, Zen 5): 1.42 us and 1.70 us for 64 x 64 x 64 with contiguous rows;
+    # with contiguous columns, 0.77 us and 0.79 us for 32 x 32 x 16, 1.09 us and 0.77 us for 32 x 32 x 32.
     TINY_TRIANGLE = 64
     TINY_ROWS_WORK = 1 << 18
     TINY_TRIANGLE_WORK = 1 << 13
     # triangle: the minimum number of rows of C for which computing and mirroring a triangle can be faster than
-    # computing all of C. For larger C, the K limits in triangle.pyx decide. A product of 64 x 64 x 128 takes 1.7 us in
-    # both ways, and 96 x 96 x 512 takes 8.6 us mirrored and 11.0 us whole (AVX512-VNNI, Zen 5).
+    # computing all of C. For a C of at least WHOLE_ROWS rows, the K limits in triangle.pyx decide. A product of 64 x 64
+    # x 128 takes 1.7 us in both ways, and 96 x 96 x 512 takes 8.6 us mirrored and 11.0 us whole (AVX512-VNNI, Zen 5).
     WHOLE_ROWS = 64
 
 
@@ -170,7 +170,8 @@ cdef inline bint fits_stack(const Problem *g) noexcept nogil:
 
 cdef inline bint is_narrow(const Problem *g) noexcept nogil:
     """Return whether A has contiguous short rows of int8, and C is a bare product with few columns. The path `tiny`
-    shifts several short rows in one step. The path `blocks` is faster with several threads or AMX."""
+    shifts several short rows in one step. With several threads or AMX, the path `blocks` is faster than the path
+    `tiny`."""
     return (
         g.threads <= 1 and g.kernels.matrix is NULL and g.n <= NARROW_COLUMNS
         and g.k <= (NARROW_K_OF_PAIRS if g.kernels.gemm.exact == I8_DOT2 else NARROW_K)

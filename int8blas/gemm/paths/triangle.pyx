@@ -1,4 +1,5 @@
-"""The path for A @ A.T. This path computes one triangle of C, and mirrors the triangle if the call computes all of C.
+"""The path for A @ A.T. The path `triangle` computes one triangle of C, and mirrors the triangle if the call computes
+all of C.
 
 A is packed once for both operands, in the layout of B'. The micro-kernel can read rows of A from panels, as dwords that
 are 64 bytes apart. If the micro-kernel multiplies bytes, A' is a copy of the panels XORed with 0x80, made while the
@@ -16,8 +17,8 @@ rows.
 
 A cell has 16 x 16 elements of C: a panel of rows times a panel of columns. With a matrix unit a cell is a tile of the
 unit: two panels of rows times two panels of columns. Cells are numbered row by row. Each thread has the same number of
-consecutive cells. Between two K blocks the sums stay in C, if C has the bare sums and contiguous rows. In all other
-cases the sums stay in memory of the call.
+consecutive cells. Between two K blocks the sums stay in C if C has the bare sums and contiguous rows, or else in memory
+of the call.
 
 Fetching a cache line that another core has packed takes 12 ns; packing the line takes 2.3 ns (Zen 4). If packing is
 little work compared with the products of a thread, each thread therefore packs the panels that it needs.
@@ -58,8 +59,8 @@ cdef enum:
     LARGE_C = 8 << 20
     LARGE_WIDENED_K = 128
     LARGE_K = 216
-    # The smallest K for which a call mirrors a triangle that a matrix unit computes. For a smaller K the unit computes
-    # the other half in less time than the CPU stores the mirror.
+    # The smallest K for which a call mirrors a triangle that a matrix unit computes. With a K below MATRIX_WHOLE_K, the
+    # unit computes the other half of C in less time than the CPU takes to mirror the triangle.
     MATRIX_WHOLE_K = 4096
     # The minimum number of multiply-adds of all of C if there are several threads, because threads synchronize twice on
     # this path.
@@ -67,8 +68,8 @@ cdef enum:
     # The minimum number of panels for each thread if each thread packs the panels that it needs. With OWN_PANELS
     # panels, packing takes a fifth of the time of the thread's products.
     OWN_PANELS = 12
-    # Up to this many cells for each thread, dividing K is faster, because no thread then waits for panels of another
-    # thread.
+    # The maximum number of cells for each thread for which dividing K is faster: if K is divided, no thread waits for
+    # panels of another thread.
     FEW_CELLS = 24
 
 
@@ -261,7 +262,7 @@ cdef void plan_triangle(const Problem *g, Plan *plan) noexcept nogil:
         2 * (g.kernels.tuning.thread_work if p.matrix is NULL else p.matrix.thread_work), min(<double>g.threads, cells)
     )
     p.private_panels = plan.grid.row_parts > 1 and p.matrix is NULL and p.panels >= OWN_PANELS * plan.grid.row_parts
-    # This path has only sums in s32, so the driver divides a long K into segments.
+    # The path `triangle` has only sums in s32, so the driver divides a long K into segments.
     divide_k(g, plan, True, FEW_CELLS)
 
 
