@@ -272,7 +272,7 @@ cdef extern from "isa/kernels.h" nogil:
         const int32_t *start
         uint8_t *interleaved
         uint8_t *prepared
-        int again
+        int is_prepared
         const i8_tile_output *output
         ptrdiff_t c_line
         int32_t *dst

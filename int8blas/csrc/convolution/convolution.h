@@ -47,7 +47,7 @@ typedef struct {
      * panels. If depthwise_lines is 2, the weights are two sets. A set has 4 * I8_MAX_DEPTHWISE bytes for each tap of
      * each of lines / 2 + 1 pairs of lines. */
     uint8_t *interleaved, *prepared;
-    int again; /* whether an earlier call has set `prepared` for these channels, weights and epilogue */
+    int is_prepared; /* whether an earlier call has set `prepared` for these channels, weights and epilogue */
     const i8_tile_output *output;
     ptrdiff_t c_line;
     int32_t *dst;
