@@ -6,7 +6,8 @@
 #include "convolution/depthwise_flat_args.h"
 
 typedef struct {
-    int period, groups; /* vectors until the weights repeat; groups of I8_DEPTHWISE_LINES image lines */
+    int period; /* vectors until the weights repeat */
+    int groups; /* groups of I8_DEPTHWISE_LINES image lines */
     ptrdiff_t vectors;  /* bytes of the weights for one tap and group */
     ptrdiff_t length;   /* bytes of an interleaved group */
 } i8_flat;

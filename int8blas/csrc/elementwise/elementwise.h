@@ -94,7 +94,8 @@ typedef struct {
     ptrdiff_t src_row, dst_row, plus_row; /* in bytes */
     int src_type, dst_type;
     float scale; /* scale of src */
-    float dst_scale, dst_zero; /* reciprocal of dst's scale; dst's zero point, -0.0 for none */
+    float dst_scale; /* reciprocal of dst's scale */
+    float dst_zero; /* dst's zero point, -0.0 for none */
     int log;  /* whether softmax stores logarithms */
     int root; /* whether layer normalization takes 0 as the mean (RMSNorm) */
     const float *gamma, *beta;
