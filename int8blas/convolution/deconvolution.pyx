@@ -217,7 +217,7 @@ cdef class Deconvolution(ConvolutionLayer):
 
     cdef int fill_rest(self, const Images *source, const Images *whole, Bound bound) except -1:
         cdef Filling j
-        cdef Images pixel = whole[0], seen
+        cdef Images pixel = whole[0], src
         cdef Phase phase = self.phase_of(self._nothing, None, (0,) * self._spatial, (1,) * self._spatial)
         cdef cnp.ndarray firsts
         cdef int64_t itemsize = self.dst_dtype.itemsize, block, i
@@ -243,8 +243,8 @@ cdef class Deconvolution(ConvolutionLayer):
             for d in range(4):
                 pixel.size[d], pixel.steps[d] = 1, whole.size[4] * itemsize
             pixel.steps[4] = itemsize if joined else j.repeats * itemsize
-            seen = phase.seen(source, &pixel)
-            self._nothing.run(bound, &seen, &pixel, self._flip, False, self._name)
+            src = phase.source_of(source, &pixel)
+            self._nothing.run(bound, &src, &pixel, self._flip, False, self._name)
             for block in range(j.blocks):
                 for i in range(1, j.repeats):
                     memcpy(j.pattern + (block * j.repeats + i) * j.bytes, j.pattern + block * j.repeats * j.bytes,
