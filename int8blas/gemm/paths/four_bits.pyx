@@ -83,7 +83,7 @@ cdef bint takes_four_bits(const Problem *g, const Plan *p) noexcept nogil:
         and (has_scale_groups(g) or g.four_bits.col_sums is not NULL)
         and not (
             has_scale_groups(g)
-            and (has_zero(&g.b) or g.known.large_zeros or has_values_by_group(g.epilogue.scale_groups))
+            and (has_zero(&g.b) or g.known.far_zeros or has_values_by_group(g.epilogue.scale_groups))
         )
     )
 
