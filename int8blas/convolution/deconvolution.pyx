@@ -34,7 +34,7 @@ from int8blas.core.file import register
 from int8blas.core.kernels cimport I8_PANEL
 from int8blas.core.memory cimport acquire, release
 from int8blas.core.spatial import halves, per_dimension
-from int8blas.core.threads cimport GIL_BYTES, THREAD_BYTES, run_work
+from int8blas.core.threads cimport KEEPS_GIL_BYTES, THREAD_BYTES, run_work
 from int8blas.stage.output_stage cimport Bound
 
 cnp.import_array()
@@ -251,7 +251,7 @@ cdef class Deconvolution(ConvolutionLayer):
                            j.bytes)
             run_work(fill_lines, &j, whole.size[0] * whole.size[1] * whole.size[2],
                      <double>whole.size[0] * whole.size[1] * whole.size[2] * whole.size[3] * whole.size[4] * itemsize,
-                     THREAD_BYTES, GIL_BYTES)
+                     THREAD_BYTES, KEEPS_GIL_BYTES)
         finally:
             release(j.pattern)
         return 0

@@ -16,7 +16,7 @@ from int8blas.core.arrays cimport bounds
 from int8blas.core.kernels cimport I8_GROUP, I8_PANEL, i8_image, i8_post_op, i8_stage
 from int8blas.core.memory cimport LINE, acquire, release
 from int8blas.core.split cimport ceil_div, round_up, share
-from int8blas.core.threads cimport GIL_WORK, max_threads, paid_threads, run_parts
+from int8blas.core.threads cimport KEEPS_GIL_WORK, max_threads, paid_threads, run_parts
 from int8blas.core.turns cimport end_turn, keeps_gil, take_turn
 from int8blas.core.verbose cimport report, seconds, verbose
 from int8blas.gemm.driver cimport gemm
@@ -318,7 +318,7 @@ cdef class Filters:
         if has_zero(&j.g.b) and not j.in_place:
             _memory = window_sums(&j.g, &j.image, self.groups, self.window.channels, j.size, &j.windows)
         elapsed = seconds()
-        if keeps_gil(all_products(&j) * product_work(&j.g), GIL_WORK):
+        if keeps_gil(all_products(&j) * product_work(&j.g), KEEPS_GIL_WORK):
             status, threads = run_all(&j, 1), 1
         else:
             with nogil:

@@ -18,9 +18,9 @@ cdef enum:
 
 # The maximum work of calls that keep the GIL, because releasing and taking the GIL takes time too.
 cdef enum:
-    GIL_BYTES = 1 << 14             # unit: as for THREAD_BYTES
-    GIL_NORMALIZED = 1 << 12        # unit: as for THREAD_NORMALIZED
-    GIL_WORK = 1 << 16              # multiply-adds of a product, 0.2 us; the GIL would take 0.03 us (AVX512-VNNI)
+    KEEPS_GIL_BYTES = 1 << 14       # unit: as for THREAD_BYTES
+    KEEPS_GIL_NORMALIZED = 1 << 12  # unit: as for THREAD_NORMALIZED
+    KEEPS_GIL_WORK = 1 << 16        # multiply-adds of a product, 0.2 us; the GIL would take 0.03 us (AVX512-VNNI)
 
 # A function that runs one part of a job. Any thread may run any part, in any order. The function returns 0, or -1 if
 # there is no memory.

@@ -20,7 +20,7 @@ from int8blas.core.kernels cimport (
 from int8blas.core.memory cimport ALIGNMENT, STREAM_BYTES, aligned
 from int8blas.core.results cimport empty, empty_like
 from int8blas.core.split cimport ceil_div, share
-from int8blas.core.threads cimport GIL_BYTES, THREAD_BYTES, run_work
+from int8blas.core.threads cimport KEEPS_GIL_BYTES, THREAD_BYTES, run_work
 from int8blas.stage.output_stage cimport element_type
 
 cnp.import_array()
@@ -206,7 +206,7 @@ cdef void do_all(ElementsJob *job) noexcept:
     job.pieces = ceil_div(job.n, job.piece)
     job.stream = job.outer * job.n * job.out_size >= STREAM_BYTES and job.n * job.out_size >= PIECE
     run_work(do_piece, job, job.outer * job.pieces, <double>(job.outer * job.n * (job.x_size + job.out_size)),
-             THREAD_BYTES, GIL_BYTES)
+             THREAD_BYTES, KEEPS_GIL_BYTES)
 
 
 cdef void memory_order(Order *order, cnp.ndarray out) noexcept:
@@ -602,7 +602,7 @@ def in_c_order(cnp.ndarray x):
     if cnp.PyArray_SIZE(x) and set_transposition(&job, x, copy):
         job.kernels = current_kernels()
         run_work(transpose_piece, &job, job.matrices * job.pieces, 2 * <double>cnp.PyArray_NBYTES(x), THREAD_BYTES,
-                 GIL_BYTES)
+                 KEEPS_GIL_BYTES)
     else:
         copy[...] = x
     return copy

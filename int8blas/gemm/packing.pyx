@@ -28,7 +28,7 @@ from int8blas.gemm.small_values cimport CERTIFIED_SUM
 from int8blas.core.results cimport empty, empty_bytes
 from int8blas.core.split cimport ceil_div, even_size, round_up
 from int8blas.core.streams import aligned_bytes
-from int8blas.core.threads cimport GIL_BYTES, THREAD_PACKED_BYTES, run_parts, run_work, threads_for
+from int8blas.core.threads cimport KEEPS_GIL_BYTES, THREAD_PACKED_BYTES, run_parts, run_work, threads_for
 from int8blas.core.traced import traced
 from int8blas.core.words import is_option, shown
 
@@ -193,7 +193,7 @@ cdef void find_squares(const PackedMatrix *matrix, int64_t *squares) noexcept:
     cdef SquaresJob job
     job.kernels, job.matrix, job.squares = current_kernels(), matrix, squares
     cdef int64_t panels = ceil_div(matrix.n, I8_PANEL)
-    run_work(square_panel, &job, panels, <double>(panels * matrix.panels.step), THREAD_PACKED_BYTES, GIL_BYTES)
+    run_work(square_panel, &job, panels, <double>(panels * matrix.panels.step), THREAD_PACKED_BYTES, KEEPS_GIL_BYTES)
 
 
 cdef int count_outliers(const void *job, int64_t panel, int64_t _panels) noexcept nogil:
@@ -504,7 +504,7 @@ cdef class PackedB(Packed):
         job.flip = SIGN_BIT if self._typenum == cnp.NPY_UINT8 else 0
         if cnp.PyArray_SIZE(b):
             run_work(unpack_part, &job, ceil_div(self._k, UNPACKED_K), <double>cnp.PyArray_SIZE(b),
-                     THREAD_PACKED_BYTES, GIL_BYTES)
+                     THREAD_PACKED_BYTES, KEEPS_GIL_BYTES)
         return b
 
 

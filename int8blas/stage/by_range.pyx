@@ -15,7 +15,7 @@ from int8blas.core.arrays cimport float32s
 from int8blas.core.kernels cimport I8_TYPE_F32, I8_U8, current_kernels, i8_elements_args, i8_kernels
 from int8blas.core.results cimport empty_of
 from int8blas.core.split cimport share
-from int8blas.core.threads cimport GIL_BYTES, MAX_RANGES, THREAD_REALS, max_threads, paid_threads, run_parts
+from int8blas.core.threads cimport KEEPS_GIL_BYTES, MAX_RANGES, THREAD_REALS, max_threads, paid_threads, run_parts
 from int8blas.core.turns cimport end_turn, keeps_gil, take_turn
 
 cnp.import_array()
@@ -111,7 +111,7 @@ def quantize_whole(x):
         source = np.ascontiguousarray(source)
     y = empty_of((<object>source).shape, cnp.NPY_UINT8)
     size, dst, src = cnp.PyArray_SIZE(source), <uint8_t *>cnp.PyArray_DATA(y), <const float *>cnp.PyArray_DATA(source)
-    if keeps_gil(<double>(5 * size), GIL_BYTES):
+    if keeps_gil(<double>(5 * size), KEEPS_GIL_BYTES):
         quantize_by_range(current_kernels(), dst, src, size, &scale, &zero, 1)
     else:
         with nogil:
