@@ -44,8 +44,8 @@ cdef extern from "core/ticks.h" nogil:
 
 cdef extern from "core/team.h" nogil:
     ctypedef struct i8_team:
-        int limit, tried, last, most, used
-        double alone_until, alone
+        int limit, largest, last, creatable, used
+        double pause_end, pause
 
     enum:
         MOST_THREADS "I8_MOST_THREADS"
@@ -111,10 +111,10 @@ cdef int region_threads(int wanted) noexcept nogil:
     """
     cdef i8_team *mine = &i8_my_team
     cdef int threads = wanted
-    if wanted <= 1 or (mine.alone_until > 0 and i8_omp_seconds() < mine.alone_until):
+    if wanted <= 1 or (mine.pause_end > 0 and i8_omp_seconds() < mine.pause_end):
         return 1
     i8_store(region_ran, True)
-    if wanted > mine.tried or (i8_load(i8_teams_fill_room) and wanted > mine.last):
+    if wanted > mine.largest or (i8_load(i8_teams_fill_room) and wanted > mine.last):
         threads = i8_make_team(wanted)
     mine.used = threads
     mine.last = max(threads, mine.last) if i8_load(i8_teams_fill_room) else threads
@@ -148,23 +148,23 @@ cdef inline void end_region(const Region *region) noexcept nogil:
 
 
 cdef void look_at_end(const Region *region, int64_t wait) noexcept nogil:
-    """Call `set_alone` after a region whose calling thread waited `wait` ticks for other threads."""
+    """Call `pause_regions` after a region whose calling thread waited `wait` ticks for other threads."""
     cdef double now = i8_omp_seconds(), seconds = now - first_seconds
     cdef double tick = seconds / max(<int64_t>1, i8_ticks() - first_ticks)
-    set_alone(now, wait * tick, (region.threads - 1) * ((region.done - region.start - region.waited) * tick))
+    pause_regions(now, wait * tick, (region.threads - 1) * ((region.done - region.start - region.waited) * tick))
 
 
-cdef void set_alone(double now, double wait, double saved) noexcept nogil:
+cdef void pause_regions(double now, double wait, double saved) noexcept nogil:
     """Run without regions for some time if the wait for other threads was long, and longer than the time `saved` that
     these threads saved. The pause is twice the wait, so running on one thread loses hardly more than another wait. If
     the last pause has just ended, another process still takes the CPU, and the pause is twice the last pause."""
-    cdef double alone = 2 * wait
+    cdef double pause = 2 * wait
     if wait < LATE or wait < saved:
         return
-    if now < i8_my_team.alone_until + i8_my_team.alone:
-        alone = max(alone, 2 * i8_my_team.alone)
-    i8_my_team.alone = min(alone, LONGEST)
-    i8_my_team.alone_until = now + i8_my_team.alone
+    if now < i8_my_team.pause_end + i8_my_team.pause:
+        pause = max(pause, 2 * i8_my_team.pause)
+    i8_my_team.pause = min(pause, LONGEST)
+    i8_my_team.pause_end = now + i8_my_team.pause
 
 
 cdef int threads_for(double work, double thread_work, double most) noexcept nogil:
@@ -349,7 +349,7 @@ cdef int allowed_threads() noexcept nogil:
         return 1
     mine = &i8_my_team
     threads = mine.limit if mine.limit > 0 else process_threads()
-    return threads if mine.most == 0 else min(threads, mine.most)
+    return threads if mine.creatable == 0 else min(threads, mine.creatable)
 
 
 cdef int process_threads() noexcept nogil:
@@ -380,8 +380,8 @@ def _limit():
 
 
 def _put_limit(limit):
-    # If `most` is 0, the next call determines the possible number of threads again.
-    i8_my_team.limit, i8_my_team.most = limit, 0
+    # If `creatable` is 0, the next call determines the possible number of threads again.
+    i8_my_team.limit, i8_my_team.creatable = limit, 0
 
 
 def _process_limit():
@@ -390,7 +390,7 @@ def _process_limit():
 
 def _put_process_limit(limit):
     i8_store(process_limit, limit)
-    i8_my_team.most = 0
+    i8_my_team.creatable = 0
 
 
 _variables = {
@@ -514,8 +514,8 @@ def seconds_alone(wait=0.0, saved=0.0, time=None):
     now.
     """
     cdef double now = i8_omp_seconds() if time is None else time
-    set_alone(now, wait, saved)
-    return max(0.0, i8_my_team.alone_until - now)
+    pause_regions(now, wait, saved)
+    return max(0.0, i8_my_team.pause_end - now)
 
 
 cdef bint switched_on(str name, str default) except -1:
