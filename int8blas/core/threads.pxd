@@ -43,9 +43,9 @@ cdef inline int threads_for_bytes(double work, double thread_work, double size, 
 
 
 cdef int threads_for(double work, double thread_work, double most) noexcept nogil
-cdef int run_parts(part_fn function, const void *job, int64_t parts, int threads) noexcept nogil
-cdef void run_in_turn(part_fn first, int64_t first_parts, part_fn second, int64_t second_parts, const void *job,
-                      int threads) noexcept nogil
+cdef int parallel_for(part_fn function, const void *job, int64_t parts, int threads) noexcept nogil
+cdef void two_phase_parallel_for(part_fn first, int64_t first_parts, part_fn second, int64_t second_parts,
+                                 const void *job, int threads) noexcept nogil
 cdef int run_work(part_fn function, const void *job, int64_t parts, double work, double thread_work,
                   double gil_work) noexcept
 cdef void run_team(member_fn function, const void *job, int threads) noexcept nogil

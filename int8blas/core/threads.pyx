@@ -1,10 +1,10 @@
 """The gate to threads: the number of threads that a call may use, and every parallel region of the package::
 
-    threads_for     returns the number of threads for which there is enough work, and which a call may use
-    run_parts       runs each part of a job on any thread
-    run_in_turn     runs parts of two kinds in one region: all parts of the first kind, then the second kind
-    run_team        runs the work of a team of threads, which may wait for one another
-    run_work        is run_parts for a caller that holds the GIL
+    threads_for             returns the number of threads for which there is enough work, and which a call may use
+    parallel_for            runs each part of a job on any thread
+    two_phase_parallel_for  runs parts of two kinds in one region: all parts of the first kind, then the second kind
+    run_team                runs the work of a team of threads, which may wait for one another
+    run_work                is parallel_for for a caller that holds the GIL
 
 A call may use the number of threads that OpenMP, the environment or ``num_threads`` sets, if the system can create
 these threads. A call inside a region uses one thread, so regions never nest. A call in a forked process uses one thread
@@ -173,7 +173,7 @@ cdef int threads_for(double work, double thread_work, double most) noexcept nogi
     return paid_threads(work, thread_work, min(most, <double>max_threads()))
 
 
-cdef int run_parts(part_fn function, const void *job, int64_t parts, int threads) noexcept nogil:
+cdef int parallel_for(part_fn function, const void *job, int64_t parts, int threads) noexcept nogil:
     """Run all parts of a job on at most `threads` threads. Return 0, or -1 if there was no memory for a part.
 
     A part does nothing if it gets no memory. The calling thread runs parts without memory again when other parts have
@@ -259,15 +259,15 @@ cdef void wait_for_all(Region *region) noexcept nogil:
         note_wait(region, since)
 
 
-cdef void run_in_turn(part_fn first, int64_t first_parts, part_fn second, int64_t second_parts, const void *job,
-                      int threads) noexcept nogil:
+cdef void two_phase_parallel_for(part_fn first, int64_t first_parts, part_fn second, int64_t second_parts,
+                                 const void *job, int threads) noexcept nogil:
     """Run parts of two kinds, which need no memory. All parts of the first kind end before the second kind begins."""
     cdef Parts firsts = Parts(first, job, first_parts), seconds = Parts(second, job, second_parts)
     cdef Region region
     threads = region_threads(threads)
     if threads == 1:
-        run_parts(first, job, first_parts, 1)
-        run_parts(second, job, second_parts, 1)
+        parallel_for(first, job, first_parts, 1)
+        parallel_for(second, job, second_parts, 1)
         return
     begin_region(&region, threads)
     with parallel(num_threads=region.team):
@@ -293,10 +293,10 @@ cdef int run_work(part_fn function, const void *job, int64_t parts, double work,
     longer than the work."""
     cdef int status
     if keeps_gil(work, gil_work):
-        return run_parts(function, job, parts, 1)
+        return parallel_for(function, job, parts, 1)
     with nogil:
         end_turn()
-        status = run_parts(function, job, parts, threads_for(work, thread_work, <double>parts))
+        status = parallel_for(function, job, parts, threads_for(work, thread_work, <double>parts))
         take_turn()
     return status
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from int8blas.core.kernels cimport current_kernels, i8_kernels
 from int8blas.core.split cimport share
-from int8blas.core.threads cimport KEEPS_GIL_BYTES, THREAD_PACKED_BYTES, run_parts, threads_for
+from int8blas.core.threads cimport KEEPS_GIL_BYTES, THREAD_PACKED_BYTES, parallel_for, threads_for
 from int8blas.gemm.squares cimport SOME_ROWS, Rows, add_short_squares
 
 cnp.import_array()
@@ -53,7 +53,7 @@ cdef void run_squares(cnp.ndarray x, SquaresJob *job, int threads) noexcept:
         return
     threads = <int>min(<int64_t>threads, max(<int64_t>1, rows))
     with nogil:
-        run_parts(square_rows, job, threads, threads)
+        parallel_for(square_rows, job, threads, threads)
 
 
 cdef cnp.ndarray row_squares(cnp.ndarray x, int threads):

@@ -32,7 +32,7 @@ from int8blas.core.kernels cimport (
     i8_set_part, i8_tile_args)
 from int8blas.core.memory cimport ALIGNMENT, acquire, carve, release
 from int8blas.core.split cimport ceil_div, equal_parts, even_size, round_down, round_up, share
-from int8blas.core.threads cimport paid_threads, run_in_turn, run_parts
+from int8blas.core.threads cimport paid_threads, parallel_for, two_phase_parallel_for
 from int8blas.gemm.operand cimport SHIFT, SIGN_BIT, address, zero_of
 from int8blas.gemm.output cimport set_target
 from int8blas.gemm.path cimport Description, Path, Plan, as_capsule, divide_k, find_facts, planned_threads
@@ -675,10 +675,10 @@ cdef int run_triangle(const Problem *g, const Plan *plan) noexcept nogil:
         return -1
     t.end_block = 0
     if p.private_panels:
-        run_parts(own_part, &t, parts, parts)
+        parallel_for(own_part, &t, parts, parts)
     else:
         while next_block(&t):
-            run_in_turn(prepare_part, parts, multiply_cells, parts, &t, parts)
+            two_phase_parallel_for(prepare_part, parts, multiply_cells, parts, &t, parts)
     release(t.memory)
     return 0
 
