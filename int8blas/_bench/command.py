@@ -28,8 +28,10 @@ from int8blas._bench.timing import MIN_SAMPLES, Plan
 from int8blas.core import kernels
 
 SUMMARY = "measure the speed of this machine, in about a minute"
-DESCRIPTION = """Measure the speed of int8blas on this machine, in about a minute, and compare it with the machine's
-limits, NumPy, SciPy and the installed int8 libraries."""
+DESCRIPTION = (
+    "Measure the speed of int8blas on this machine, in about a minute, and compare it with the machine's "
+    "limits, NumPy, SciPy and the installed int8 libraries."
+)
 ROUNDS = 40  # samples of a contestant, at most
 # FIRST_SHARE is the largest share of the time for the first (smallest) shape of a class. The benchmark skips this shape
 # if its preparation would exceed the whole time by more than the share FIRST_LATE. The benchmark runs the first shapes

@@ -5,7 +5,7 @@ cimport int8blas.core.cnumpy as cnp
 
 from int8blas.core.kernels cimport current_kernels, i8_kernels, i8_peak_fn
 from int8blas.core.memory cimport acquire, release
-from int8blas.core.threads cimport run_parts
+from int8blas.core.threads cimport parallel_for
 
 cnp.import_array()
 
@@ -58,7 +58,7 @@ def multiply_add(int64_t iterations, int threads):
     if job.done is NULL:
         raise MemoryError("no memory for the counts of the threads")
     with nogil:
-        run_parts(do_peak, &job, threads, threads)
+        parallel_for(do_peak, &job, threads, threads)
         for thread in range(threads):
             total += job.done[thread]
         release(job.done)
@@ -87,5 +87,5 @@ def read(cnp.ndarray buffer not None, int passes, int streams, int threads):
     job.gap = vector if streams == 1 else share // 4
     job.step = 4 * vector if streams == 1 else vector
     with nogil:
-        run_parts(do_read, &job, threads, threads)
+        parallel_for(do_read, &job, threads, threads)
     return share * threads * passes

@@ -12,9 +12,11 @@ from int8blas.core.kernels import available_isas
 from int8blas.core.threads import num_threads
 
 SUMMARY = "check that this machine gives the golden bits"
-DESCRIPTION = """Compute small problems of every primitive, on each instruction set of this CPU, with one thread and
-with all, and compare the SHA-256 of each result with the SHA-256 that every machine and every release must give. The
-exit status is 1 if a result differs."""
+DESCRIPTION = (
+    "Compute small problems of every primitive, on each instruction set of this CPU, with one thread and "
+    "with all, and compare the SHA-256 of each result with the SHA-256 that every machine and every release must give. "
+    "The exit status is 1 if a result differs."
+)
 
 
 def thread_count(text: str) -> int:

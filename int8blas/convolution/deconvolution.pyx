@@ -34,7 +34,7 @@ from int8blas.core.file import register
 from int8blas.core.kernels cimport I8_PANEL
 from int8blas.core.memory cimport acquire, release
 from int8blas.core.spatial import halves, per_dimension
-from int8blas.core.threads cimport GIL_BYTES, THREAD_BYTES, run_work
+from int8blas.core.threads cimport KEEPS_GIL_BYTES, THREAD_BYTES, run_work
 from int8blas.stage.output_stage cimport Bound
 
 cnp.import_array()
@@ -217,7 +217,7 @@ cdef class Deconvolution(ConvolutionLayer):
 
     cdef int fill_rest(self, const Images *source, const Images *whole, Bound bound) except -1:
         cdef Filling j
-        cdef Images pixel = whole[0], seen
+        cdef Images pixel = whole[0], src
         cdef Phase phase = self.phase_of(self._nothing, None, (0,) * self._spatial, (1,) * self._spatial)
         cdef cnp.ndarray firsts
         cdef int64_t itemsize = self.dst_dtype.itemsize, block, i
@@ -243,15 +243,15 @@ cdef class Deconvolution(ConvolutionLayer):
             for d in range(4):
                 pixel.size[d], pixel.steps[d] = 1, whole.size[4] * itemsize
             pixel.steps[4] = itemsize if joined else j.repeats * itemsize
-            seen = phase.seen(source, &pixel)
-            self._nothing.run(bound, &seen, &pixel, self._flip, False, self._name)
+            src = phase.source_of(source, &pixel)
+            self._nothing.run(bound, &src, &pixel, self._flip, False, self._name)
             for block in range(j.blocks):
                 for i in range(1, j.repeats):
                     memcpy(j.pattern + (block * j.repeats + i) * j.bytes, j.pattern + block * j.repeats * j.bytes,
                            j.bytes)
             run_work(fill_lines, &j, whole.size[0] * whole.size[1] * whole.size[2],
                      <double>whole.size[0] * whole.size[1] * whole.size[2] * whole.size[3] * whole.size[4] * itemsize,
-                     THREAD_BYTES, GIL_BYTES)
+                     THREAD_BYTES, KEEPS_GIL_BYTES)
         finally:
             release(j.pattern)
         return 0

@@ -137,9 +137,10 @@ cdef void copy_lines(const DepthwiseJob *j, i8_depthwise_args *t, const uint8_t 
 
 
 cdef void do_stretch(const DepthwiseJob *j, const Workspace *w, int64_t plane, int64_t h, int64_t chunk, int64_t first,
-                     int64_t pixels, bint again) noexcept nogil:
+                     int64_t pixels, bint is_prepared) noexcept nogil:
     """Compute outputs `first` to `first` + `pixels` of line h and of the lines that are computed together with line h,
-    in plane (n, d), for the channels of a kernel call. `again` says that the previous stretch had the same channels."""
+    in plane (n, d), for the channels of a kernel call. `is_prepared` says that the previous stretch has prepared the
+    weights of these channels."""
     cdef const i8_image *m = &j.image
     cdef const Problem *g = &j.g
     cdef i8_depthwise_args t
@@ -179,7 +180,7 @@ cdef void do_stretch(const DepthwiseJob *j, const Workspace *w, int64_t plane, i
     t.weights = g.panels.data + channel // I8_PANEL * t.panel_size
     t.weights_step = t.panel_size // j.repeats
     t.start = g.known.col_init + channel if g.known.col_init is not NULL else NULL
-    t.interleaved, t.prepared, t.again = w.interleaved, w.prepared, again
+    t.interleaved, t.prepared, t.is_prepared = w.interleaved, w.prepared, is_prepared
     t.output, t.dst, t.c_line = NULL, w.sums, j.steps[2]
     if j.plain and (
         t.channels == g.kernels.convolution.depthwise_channels
@@ -215,18 +216,18 @@ cdef void do_part(const void *job, int part, int parts, char *memory, size_t siz
     cdef size_t same
     cdef int64_t steps = ceil_div(j.size[2], j.together), lines = j.size[0] * j.size[1] * steps
     cdef int64_t unit, first, line, chunks = j.chunks, units = ceil_div(lines, j.block) * chunks
-    cdef bint again
+    cdef bint is_prepared
     lay_out(j, &w, memory + part * size, &same)
     memset(w.padding, j.image.padding, I8_MAX_DEPTHWISE)
     for unit in range(share(units, part, parts), share(units, part + 1, parts)):
-        again = False
+        is_prepared = False
         for line in range(unit // chunks * j.block, min((unit // chunks + 1) * j.block, lines)):
             first = 0
             while first < j.size[3]:
                 do_stretch(j, &w, line // steps, line % steps * j.together, unit % chunks, first,
-                           min(j.pixels, j.size[3] - first), again)
+                           min(j.pixels, j.size[3] - first), is_prepared)
                 first += j.pixels
-                again = True
+                is_prepared = True
 
 
 cdef inline int64_t flat_runs(const DepthwiseJob *j) noexcept nogil:
@@ -289,8 +290,8 @@ cdef void copy_flat(const DepthwiseJob *j, const Workspace *w, int64_t plane, in
 
 
 cdef void do_flat(const DepthwiseJob *j, const Workspace *w, int64_t plane, int64_t h, int64_t steps,
-                  bint again) noexcept nogil:
-    """Compute `steps` runs of output lines from line h on, stretch by stretch. `again` says that the weights are
+                  bint is_prepared) noexcept nogil:
+    """Compute `steps` runs of output lines from line h on, stretch by stretch. `is_prepared` says that the weights are
     prepared."""
     cdef const i8_image *m = &j.image
     cdef const Problem *g = &j.g
@@ -305,7 +306,7 @@ cdef void do_flat(const DepthwiseJob *j, const Workspace *w, int64_t plane, int6
     t.line, t.line_stride = line, <int>m.stride[1]
     t.weights, t.panel_size, t.start = g.panels.data, g.panels.step, g.known.col_init
     t.weights_step = t.panel_size // j.repeats
-    t.interleaved, t.prepared, t.dst, t.again = w.interleaved, w.prepared, w.sums, again
+    t.interleaved, t.prepared, t.dst, t.is_prepared = w.interleaved, w.prepared, w.sums, is_prepared
     memset(&o, 0, sizeof(o))
     o.cols = <int>j.channels
     o.acc_row = j.channels
@@ -327,7 +328,7 @@ cdef void do_flat(const DepthwiseJob *j, const Workspace *w, int64_t plane, int6
                 else:
                     line[i] += (i // m.kernel[1] % flat_planes(j) * lines + i % m.kernel[1] * m.dilation[1]) * pitch
             g.kernels.convolution.depthwise(&t)
-            t.again = True
+            t.is_prepared = True
             for i in range(t.together):
                 o.acc32 = w.sums + i * i8_depthwise_flat_row(&t)
                 o.row = (plane * j.size[2] + step + i) * j.size[3] + first

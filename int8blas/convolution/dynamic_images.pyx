@@ -14,7 +14,7 @@ import numpy as np
 from int8blas.core.kernels cimport current_kernels, i8_kernels
 from int8blas.core.results cimport axes_in_memory
 from int8blas.core.split cimport share
-from int8blas.core.threads cimport MAX_RANGES, THREAD_REALS, run_parts, threads_for
+from int8blas.core.threads cimport MAX_RANGES, THREAD_REALS, parallel_for, threads_for
 from int8blas.core.turns cimport end_turn, take_turn
 from int8blas.gemm.dynamic_source cimport parameters
 from int8blas.gemm.problem cimport DynamicSource
@@ -81,7 +81,7 @@ cdef bint quantize(ImagesJob *j, int parts) noexcept nogil:
     cdef int part
     cdef bint finite = True
     j.parts = found
-    run_parts(find_range, j, parts, parts)
+    parallel_for(find_range, j, parts, parts)
     for part in range(parts):
         finite = finite and found[part].largest <= FLT_MAX
         found[0].range_[0] = min(found[0].range_[0], found[part].range_[0])
@@ -91,7 +91,7 @@ cdef bint quantize(ImagesJob *j, int parts) noexcept nogil:
         memset(j.dst, 0, j.count)
         return False
     parameters(&j.source, found[0].range_, &j.source.scale, &j.source.zero)
-    run_parts(quantize_part, j, parts, parts)
+    parallel_for(quantize_part, j, parts, parts)
     return True
 
 

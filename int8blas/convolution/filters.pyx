@@ -16,7 +16,7 @@ from int8blas.core.arrays cimport bounds
 from int8blas.core.kernels cimport I8_GROUP, I8_PANEL, i8_image, i8_post_op, i8_stage
 from int8blas.core.memory cimport LINE, acquire, release
 from int8blas.core.split cimport ceil_div, round_up, share
-from int8blas.core.threads cimport GIL_WORK, max_threads, paid_threads, run_parts
+from int8blas.core.threads cimport KEEPS_GIL_WORK, max_threads, paid_threads, parallel_for
 from int8blas.core.turns cimport end_turn, keeps_gil, take_turn
 from int8blas.core.verbose cimport report, seconds, verbose
 from int8blas.gemm.driver cimport gemm
@@ -133,7 +133,7 @@ cdef int run_all(const PackingJob *j, int threads) noexcept nogil:
     if j.g.c.dry_run:  # all groups need the same memory
         return run_group(j, 0, 0, 0, 1 if all_products(j) >= threads else threads)
     if all_products(j) >= threads > 1:
-        return run_parts(run_product, j, all_products(j), threads)
+        return parallel_for(run_product, j, all_products(j), threads)
     for group in range(j.groups):
         for n in range(images):
             for d in range(slices):
@@ -318,7 +318,7 @@ cdef class Filters:
         if has_zero(&j.g.b) and not j.in_place:
             _memory = window_sums(&j.g, &j.image, self.groups, self.window.channels, j.size, &j.windows)
         elapsed = seconds()
-        if keeps_gil(all_products(&j) * product_work(&j.g), GIL_WORK):
+        if keeps_gil(all_products(&j) * product_work(&j.g), KEEPS_GIL_WORK):
             status, threads = run_all(&j, 1), 1
         else:
             with nogil:
@@ -349,7 +349,7 @@ cdef class Filters:
             e.memory = <char *>acquire(parts * size)
             if e.memory is not NULL:
                 if not dry_run:
-                    run_parts(execute, &e, parts, parts)
+                    parallel_for(execute, &e, parts, parts)
                 release(e.memory)
             elapsed = seconds() - elapsed
             take_turn()

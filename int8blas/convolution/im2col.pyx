@@ -19,7 +19,7 @@ from int8blas.core.parameters import integer
 from int8blas.core.results cimport empty_of
 from int8blas.core.spatial import output_size, padding_of, parse_layout, parse_padding, per_dimension
 from int8blas.core.split cimport share
-from int8blas.core.threads cimport THREAD_BYTES, run_parts, threads_for
+from int8blas.core.threads cimport THREAD_BYTES, parallel_for, threads_for
 from int8blas.core.turns cimport end_turn, take_turn
 from int8blas.core.traced import traced
 from int8blas.core.words import shown
@@ -154,7 +154,7 @@ def im2col(src, kernel, *, strides=1, padding=0, dilation=1, groups=1, layout=No
     with nogil:
         end_turn()
         parts = threads_for(<double>cnp.PyArray_SIZE(result), THREAD_BYTES, <double>(job.groups * job.rows))
-        run_parts(write_part, &job, parts, parts)
+        parallel_for(write_part, &job, parts, parts)
         take_turn()
     if out is not None and result is not given:
         given[...] = result

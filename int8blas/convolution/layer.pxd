@@ -15,10 +15,10 @@ cdef class Phase:
     cdef int64_t first[3]
     cdef int64_t steps[3]
     cdef int64_t fold               # neighbouring outputs of a line that are the channels of one output
-    cdef bint sees
+    cdef bint reads_source
 
     cdef void set_part(self, Images *part, const Images *whole) noexcept
-    cdef Images seen(self, const Images *source, const Images *part) noexcept
+    cdef Images source_of(self, const Images *source, const Images *part) noexcept
     cdef int pack_weights(self, weights) except -1
 
 

@@ -40,14 +40,14 @@ cdef class Phase:
     """Filters for every `steps`-th output in each of d, h and w, from `first` on.
 
     `taps` lists the kernel elements of the filters in each spatial dimension. None stands for all elements. Filters for
-    outputs without taps do not read the source, and `sees` is False. Filters that do not read the source have one
-    channel and one tap, which adds 0. Filters may compute `fold` neighbouring outputs of a line as the channels of one
-    output.
+    outputs without taps do not read the source, and `reads_source` is False. Filters that do not read the source have
+    one channel and one tap, which adds 0. Filters may compute `fold` neighbouring outputs of a line as the channels of
+    one output.
     """
 
-    def __init__(self, filters, taps=None, first=(0, 0, 0), steps=(1, 1, 1), sees=True, fold=1):
+    def __init__(self, filters, taps=None, first=(0, 0, 0), steps=(1, 1, 1), reads_source=True, fold=1):
         cdef int d
-        self.filters, self.taps, self.sees, self.fold = filters, taps, sees, fold
+        self.filters, self.taps, self.reads_source, self.fold = filters, taps, reads_source, fold
         for d in range(3):
             self.first[d], self.steps[d] = first[d], steps[d]
 
@@ -62,11 +62,11 @@ cdef class Phase:
                 part.steps[d + 1] *= self.steps[d]
         part.size[4] *= self.fold
 
-    cdef Images seen(self, const Images *source, const Images *part) noexcept:
+    cdef Images source_of(self, const Images *source, const Images *part) noexcept:
         """Return the images that the filters read for a part: the source, or its first element at every position."""
         cdef Images one
         cdef int d
-        if self.sees:
+        if self.reads_source:
             return source[0]
         one = part[0]
         one.data, one.end, one.size[4] = source.data, source.end, 1
@@ -393,7 +393,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
         If `bound` is used only in this execution, `values` are the values from which `bound` was created. With `keeps`,
         the target belongs to the caller, and is written completely, or not at all if there is no memory.
         """
-        cdef Images source, whole, part, seen
+        cdef Images source, whole, part, src
         cdef Phase phase
         cdef View view
         cdef list phases, views = []
@@ -416,8 +416,8 @@ cdef class ConvolutionLayer(QuantizedLayer):
             elif phase.fold != fold:
                 fold = phase.fold
                 repeated = repeated_bound(bound, whole.size[4], fold) if fold > 1 else bound
-            seen = phase.seen(&source, &part)
-            add_views(views, self.filters_of(phase, x), repeated, &seen, &part, self._flip)
+            src = phase.source_of(&source, &part)
+            add_views(views, self.filters_of(phase, x), repeated, &src, &part, self._flip)
         if keeps and first == 0 and len(views) + fills > 1:
             # If there is no memory for a view, raise the error before any view writes. Later images reuse the memory of
             # the first image.

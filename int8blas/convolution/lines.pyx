@@ -130,19 +130,20 @@ cdef size_t lay_out(const LinesJob *j, Workspace *w, char *memory) noexcept nogi
     return memory - first
 
 
-cdef inline int64_t run_lines(const LinesJob *j) noexcept nogil:
+cdef inline int64_t lines_of_run(const LinesJob *j) noexcept nogil:
     """Return the number of lines in a run: neighbouring lines of a plane in the copy."""
     return j.image.dilation[1] if j.image.kernel[0] > 1 else 1
 
 
 cdef inline int64_t region_lines(const LinesJob *j, int64_t lines) noexcept nogil:
     """Return the number of lines of a plane in the windows of `lines` output lines, rounded up to whole runs."""
-    return round_up((lines - 1) * j.image.stride[1] + (j.image.kernel[1] - 1) * j.image.dilation[1] + 1, run_lines(j))
+    return round_up(
+        (lines - 1) * j.image.stride[1] + (j.image.kernel[1] - 1) * j.image.dilation[1] + 1, lines_of_run(j))
 
 
 cdef inline ptrdiff_t line_offset(const LinesJob *j, int64_t line) noexcept nogil:
     """Return the offset, in lines, of a line of a window's first plane in the copy."""
-    return line // run_lines(j) * run_lines(j) * j.image.kernel[0] + line % run_lines(j)
+    return line // lines_of_run(j) * lines_of_run(j) * j.image.kernel[0] + line % lines_of_run(j)
 
 
 cdef inline int64_t region_columns(const LinesJob *j, int64_t outputs) noexcept nogil:
@@ -286,7 +287,7 @@ cdef Block copy_block(const LinesJob *j, uint8_t *region, int64_t unit) noexcept
     cdef i8_image m = j.image
     cdef Block k
     cdef const uint8_t *image
-    cdef int64_t z, y, i, r, first, run = run_lines(j)
+    cdef int64_t z, y, i, r, first, run = lines_of_run(j)
     k.group = unit % (j.groups // j.together) * j.together
     unit //= j.groups // j.together
     k.first = unit % j.stretches * j.stretch
@@ -391,7 +392,7 @@ cdef bint set_blocks(LinesJob *j) noexcept nogil:
     j.group_pitch = round_up(region_columns(j, j.stretch) * j.image.channels + SLACK, SLACK)
     j.pitch = j.together * j.group_pitch
     lines = j.room // (j.image.kernel[0] * j.pitch)
-    lines = max(<int64_t>1, 1 + (lines - lines % run_lines(j) - region_lines(j, 1)) // j.image.stride[1])
+    lines = max(<int64_t>1, 1 + (lines - lines % lines_of_run(j) - region_lines(j, 1)) // j.image.stride[1])
     j.blocks = ceil_div(j.size[2], lines)
     if threads > 1:
         # Give each thread several blocks, and all threads an equal number of blocks.

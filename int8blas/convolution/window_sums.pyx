@@ -16,7 +16,7 @@ import numpy as np
 from int8blas.core.kernels cimport i8_image
 from int8blas.core.memory cimport acquire, release
 from int8blas.core.split cimport ceil_div
-from int8blas.core.threads cimport GIL_BYTES, THREAD_PACKED_BYTES, run_work
+from int8blas.core.threads cimport KEEPS_GIL_BYTES, THREAD_PACKED_BYTES, run_work
 from int8blas.gemm.problem cimport Problem
 
 cnp.import_array()
@@ -109,7 +109,7 @@ cdef cnp.ndarray window_sums(const Problem *g, const i8_image *image, int64_t gr
     for d in range(3):
         job.image.out[d] = size[d + 1]
         bytes_read *= image.size[d]
-    if run_work(sums_of_group, &job, units, bytes_read, THREAD_PACKED_BYTES, GIL_BYTES):
+    if run_work(sums_of_group, &job, units, bytes_read, THREAD_PACKED_BYTES, KEEPS_GIL_BYTES):
         raise MemoryError("no memory for the sums of the windows")
     windows.sums, windows.starts, windows.pixels = job.sums, job.starts, pixels
     return array

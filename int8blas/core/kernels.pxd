@@ -18,7 +18,7 @@ cdef extern from "isa/kernels.h" nogil:
     enum: I8_DOTS_1, I8_DOTS_8, I8_DOTS_16
     enum: I8_TYPE_U8, I8_TYPE_S8, I8_TYPE_S32, I8_TYPE_F32, I8_TYPE_F16, I8_TYPE_BF16, I8_TYPE_S64
     enum: I8_SUM, I8_PRELU, I8_ADD, I8_SUB, I8_MUL, I8_MIN, I8_MAX, I8_GE, I8_NE
-    enum: I8_SHIFT, I8_RELU, I8_ELTWISE, I8_CHUNK, I8_SAME
+    enum: I8_SHIFT, I8_RELU, I8_ELTWISE, I8_CHUNK, I8_MAX_REPEATS
 
     ctypedef struct i8_column_values:
         const float *values
@@ -272,7 +272,7 @@ cdef extern from "isa/kernels.h" nogil:
         const int32_t *start
         uint8_t *interleaved
         uint8_t *prepared
-        int again
+        int is_prepared
         const i8_tile_output *output
         ptrdiff_t c_line
         int32_t *dst
@@ -610,7 +610,7 @@ cdef extern from "isa/kernels.h" nogil:
                       int64_t n) noexcept nogil
         void (*store[6])(void *out, const float *y, int64_t n, float scale, float zero) noexcept nogil
         void (*lookup)(uint8_t *out, const uint8_t *x, int64_t n, const uint8_t *table) noexcept nogil
-        void (*spread)(int32_t *out, const int32_t *values, int64_t count, int64_t same, int64_t start,
+        void (*spread)(int32_t *out, const int32_t *values, int64_t count, int64_t repeats, int64_t start,
                        int64_t n) noexcept nogil
         void (*clamp)(uint8_t *out, const uint8_t *x, int64_t n, const uint8_t *flip, uint8_t low,
                       uint8_t high) noexcept nogil

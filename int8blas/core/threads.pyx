@@ -1,10 +1,10 @@
 """The gate to threads: the number of threads that a call may use, and every parallel region of the package::
 
-    threads_for     returns the number of threads for which there is enough work, and which a call may use
-    run_parts       runs each part of a job on any thread
-    run_in_turn     runs parts of two kinds in one region: all parts of the first kind, then the second kind
-    run_team        runs the work of a team of threads, which may wait for one another
-    run_work        is run_parts for a caller that holds the GIL
+    threads_for             returns the number of threads for which there is enough work, and which a call may use
+    parallel_for            runs each part of a job on any thread
+    two_phase_parallel_for  runs parts of two kinds in one region: all parts of the first kind, then the second kind
+    run_team                runs the work of a team of threads, which may wait for one another
+    run_work                is parallel_for for a caller that holds the GIL
 
 A call may use the number of threads that OpenMP, the environment or ``num_threads`` sets, if the system can create
 these threads. A call inside a region uses one thread, so regions never nest. A call in a forked process uses one thread
@@ -44,8 +44,8 @@ cdef extern from "core/ticks.h" nogil:
 
 cdef extern from "core/team.h" nogil:
     ctypedef struct i8_team:
-        int limit, tried, last, most, used
-        double alone_until, alone
+        int limit, largest, last, creatable, used
+        double pause_end, pause
 
     enum:
         MOST_THREADS "I8_MOST_THREADS"
@@ -111,10 +111,10 @@ cdef int region_threads(int wanted) noexcept nogil:
     """
     cdef i8_team *mine = &i8_my_team
     cdef int threads = wanted
-    if wanted <= 1 or (mine.alone_until > 0 and i8_omp_seconds() < mine.alone_until):
+    if wanted <= 1 or (mine.pause_end > 0 and i8_omp_seconds() < mine.pause_end):
         return 1
     i8_store(region_ran, True)
-    if wanted > mine.tried or (i8_load(i8_teams_fill_room) and wanted > mine.last):
+    if wanted > mine.largest or (i8_load(i8_teams_fill_room) and wanted > mine.last):
         threads = i8_make_team(wanted)
     mine.used = threads
     mine.last = max(threads, mine.last) if i8_load(i8_teams_fill_room) else threads
@@ -148,23 +148,23 @@ cdef inline void end_region(const Region *region) noexcept nogil:
 
 
 cdef void look_at_end(const Region *region, int64_t wait) noexcept nogil:
-    """Call `set_alone` after a region whose calling thread waited `wait` ticks for other threads."""
+    """Call `pause_regions` after a region whose calling thread waited `wait` ticks for other threads."""
     cdef double now = i8_omp_seconds(), seconds = now - first_seconds
     cdef double tick = seconds / max(<int64_t>1, i8_ticks() - first_ticks)
-    set_alone(now, wait * tick, (region.threads - 1) * ((region.done - region.start - region.waited) * tick))
+    pause_regions(now, wait * tick, (region.threads - 1) * ((region.done - region.start - region.waited) * tick))
 
 
-cdef void set_alone(double now, double wait, double saved) noexcept nogil:
+cdef void pause_regions(double now, double wait, double saved) noexcept nogil:
     """Run without regions for some time if the wait for other threads was long, and longer than the time `saved` that
     these threads saved. The pause is twice the wait, so running on one thread loses hardly more than another wait. If
     the last pause has just ended, another process still takes the CPU, and the pause is twice the last pause."""
-    cdef double alone = 2 * wait
+    cdef double pause = 2 * wait
     if wait < LATE or wait < saved:
         return
-    if now < i8_my_team.alone_until + i8_my_team.alone:
-        alone = max(alone, 2 * i8_my_team.alone)
-    i8_my_team.alone = min(alone, LONGEST)
-    i8_my_team.alone_until = now + i8_my_team.alone
+    if now < i8_my_team.pause_end + i8_my_team.pause:
+        pause = max(pause, 2 * i8_my_team.pause)
+    i8_my_team.pause = min(pause, LONGEST)
+    i8_my_team.pause_end = now + i8_my_team.pause
 
 
 cdef int threads_for(double work, double thread_work, double most) noexcept nogil:
@@ -173,7 +173,7 @@ cdef int threads_for(double work, double thread_work, double most) noexcept nogi
     return paid_threads(work, thread_work, min(most, <double>max_threads()))
 
 
-cdef int run_parts(part_fn function, const void *job, int64_t parts, int threads) noexcept nogil:
+cdef int parallel_for(part_fn function, const void *job, int64_t parts, int threads) noexcept nogil:
     """Run all parts of a job on at most `threads` threads. Return 0, or -1 if there was no memory for a part.
 
     A part does nothing if it gets no memory. The calling thread runs parts without memory again when other parts have
@@ -259,15 +259,15 @@ cdef void wait_for_all(Region *region) noexcept nogil:
         note_wait(region, since)
 
 
-cdef void run_in_turn(part_fn first, int64_t first_parts, part_fn second, int64_t second_parts, const void *job,
-                      int threads) noexcept nogil:
+cdef void two_phase_parallel_for(part_fn first, int64_t first_parts, part_fn second, int64_t second_parts,
+                                 const void *job, int threads) noexcept nogil:
     """Run parts of two kinds, which need no memory. All parts of the first kind end before the second kind begins."""
     cdef Parts firsts = Parts(first, job, first_parts), seconds = Parts(second, job, second_parts)
     cdef Region region
     threads = region_threads(threads)
     if threads == 1:
-        run_parts(first, job, first_parts, 1)
-        run_parts(second, job, second_parts, 1)
+        parallel_for(first, job, first_parts, 1)
+        parallel_for(second, job, second_parts, 1)
         return
     begin_region(&region, threads)
     with parallel(num_threads=region.team):
@@ -293,10 +293,10 @@ cdef int run_work(part_fn function, const void *job, int64_t parts, double work,
     longer than the work."""
     cdef int status
     if keeps_gil(work, gil_work):
-        return run_parts(function, job, parts, 1)
+        return parallel_for(function, job, parts, 1)
     with nogil:
         end_turn()
-        status = run_parts(function, job, parts, threads_for(work, thread_work, <double>parts))
+        status = parallel_for(function, job, parts, threads_for(work, thread_work, <double>parts))
         take_turn()
     return status
 
@@ -349,7 +349,7 @@ cdef int allowed_threads() noexcept nogil:
         return 1
     mine = &i8_my_team
     threads = mine.limit if mine.limit > 0 else process_threads()
-    return threads if mine.most == 0 else min(threads, mine.most)
+    return threads if mine.creatable == 0 else min(threads, mine.creatable)
 
 
 cdef int process_threads() noexcept nogil:
@@ -380,8 +380,8 @@ def _limit():
 
 
 def _put_limit(limit):
-    # If `most` is 0, the next call determines the possible number of threads again.
-    i8_my_team.limit, i8_my_team.most = limit, 0
+    # If `creatable` is 0, the next call determines the possible number of threads again.
+    i8_my_team.limit, i8_my_team.creatable = limit, 0
 
 
 def _process_limit():
@@ -390,7 +390,7 @@ def _process_limit():
 
 def _put_process_limit(limit):
     i8_store(process_limit, limit)
-    i8_my_team.most = 0
+    i8_my_team.creatable = 0
 
 
 _variables = {
@@ -514,8 +514,8 @@ def seconds_alone(wait=0.0, saved=0.0, time=None):
     now.
     """
     cdef double now = i8_omp_seconds() if time is None else time
-    set_alone(now, wait, saved)
-    return max(0.0, i8_my_team.alone_until - now)
+    pause_regions(now, wait, saved)
+    return max(0.0, i8_my_team.pause_end - now)
 
 
 cdef bint switched_on(str name, str default) except -1:

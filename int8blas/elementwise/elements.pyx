@@ -15,18 +15,18 @@ cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.core.arrays cimport bounds, elements_output_like
-from int8blas.core.kernels cimport I8_CHUNK, I8_SAME, current_kernels, i8_elements_args, i8_elements_fn, i8_kernels
+from int8blas.core.kernels cimport (
+    I8_CHUNK, I8_MAX_REPEATS, current_kernels, i8_elements_args, i8_elements_fn, i8_kernels)
 from int8blas.core.memory cimport ALIGNMENT, STREAM_BYTES, aligned
 from int8blas.core.results cimport empty, empty_like
 from int8blas.core.split cimport ceil_div, share
-from int8blas.core.threads cimport GIL_BYTES, THREAD_BYTES, run_work
+from int8blas.core.threads cimport KEEPS_GIL_BYTES, THREAD_BYTES, run_work
 from int8blas.stage.output_stage cimport element_type
 
 cnp.import_array()
 
-# A run of more than I8_SAME elements with constant parameters (of at least SHORT_RUN elements if the arrays have gaps)
-# gets its own kernel call. For runs without their own kernel call, the parameters are repeated in memory for about
-# STRETCH elements.
+# A run of more than I8_MAX_REPEATS elements with constant parameters (of at least SHORT_RUN elements if the arrays have
+# gaps) gets its own kernel call. For shorter runs, the parameters are repeated in memory for about STRETCH elements.
 cdef int64_t SHORT_RUN = 32, STRETCH = 1024
 # The maximum number of elements of a stretch whose parameters are all in memory. There are up to three parameters, and
 # three arrays of more than 16 KiB would not fit the L1 cache.
@@ -42,7 +42,7 @@ cdef float ROUND = 12582912  # 1.5 * 2**23: a sum with this number is rounded to
 
 
 ctypedef void (*widen_fn)(float *y, const void *x, int64_t n, float scale, float zero) noexcept nogil
-ctypedef void (*spread_fn)(int32_t *out, const int32_t *values, int64_t count, int64_t same, int64_t start,
+ctypedef void (*spread_fn)(int32_t *out, const int32_t *values, int64_t count, int64_t repeats, int64_t start,
                            int64_t n) noexcept nogil
 
 
@@ -206,7 +206,7 @@ cdef void do_all(ElementsJob *job) noexcept:
     job.pieces = ceil_div(job.n, job.piece)
     job.stream = job.outer * job.n * job.out_size >= STREAM_BYTES and job.n * job.out_size >= PIECE
     run_work(do_piece, job, job.outer * job.pieces, <double>(job.outer * job.n * (job.x_size + job.out_size)),
-             THREAD_BYTES, GIL_BYTES)
+             THREAD_BYTES, KEEPS_GIL_BYTES)
 
 
 cdef void memory_order(Order *order, cnp.ndarray out) noexcept:
@@ -440,7 +440,7 @@ cdef list lay_out_contiguous(ElementsJob *job, cnp.ndarray x, cnp.ndarray out, t
     for p in range(job.used):
         single |= cnp.PyArray_NDIM(<cnp.ndarray>parameters[p]) == 0
     job.x_step, job.out_step = job.x_size, job.out_size
-    job.each = inner <= I8_SAME
+    job.each = inner <= I8_MAX_REPEATS
     if job.each:
         if (inner > 1 or single) and size * inner > LONGEST_STRETCH:
             job.dims, job.outer, job.n = 0, 1, outer * size * inner
@@ -602,7 +602,7 @@ def in_c_order(cnp.ndarray x):
     if cnp.PyArray_SIZE(x) and set_transposition(&job, x, copy):
         job.kernels = current_kernels()
         run_work(transpose_piece, &job, job.matrices * job.pieces, 2 * <double>cnp.PyArray_NBYTES(x), THREAD_BYTES,
-                 GIL_BYTES)
+                 KEEPS_GIL_BYTES)
     else:
         copy[...] = x
     return copy

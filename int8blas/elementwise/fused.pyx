@@ -22,7 +22,7 @@ from int8blas.core.kernels cimport (
     i8_post_op)
 from int8blas.core.results cimport LARGE_BYTES, empty, empty_laid_out, is_laid_out, lay_out
 from int8blas.core.split cimport ceil_div, share
-from int8blas.core.threads cimport GIL_BYTES, THREAD_BYTES, run_work
+from int8blas.core.threads cimport KEEPS_GIL_BYTES, THREAD_BYTES, run_work
 from int8blas.elementwise.elements cimport (
     Order, copy_strided, even_from, is_dense, lie_alike, memory_order, ordered_strides, repeat_bytes, share_memory)
 from int8blas.stage.output_stage cimport element_type
@@ -777,7 +777,7 @@ cdef int run(list fused) except -1:
         work.jobs[i] = one.job
         size += one.size
     parts = first.blocks if work.count == 1 else ceil_div(size, PART_BYTES)
-    run_work(do_part, &work, parts, <double>size, THREAD_BYTES, GIL_BYTES)
+    run_work(do_part, &work, parts, <double>size, THREAD_BYTES, KEEPS_GIL_BYTES)
     return 0
 
 
@@ -828,7 +828,7 @@ cdef class Replay:
                 operand.first = operand.data
                 repeat(&job, operand, repeated[i])
         work.jobs, work.count = &shared, 1
-        run_work(do_part, &work, job.blocks, <double>fused.size, THREAD_BYTES, GIL_BYTES)
+        run_work(do_part, &work, job.blocks, <double>fused.size, THREAD_BYTES, KEEPS_GIL_BYTES)
         return target
 
 
@@ -897,7 +897,7 @@ cdef class ReplayParts:
             pieces[i].job.out.data = cnp.PyArray_BYTES(target) + fused.offsets[1]
             jobs[i] = &pieces[i].job
         work.jobs, work.count = jobs, <int>count
-        run_work(do_part, &work, ceil_div(<int64_t>self.size, PART_BYTES), self.size, THREAD_BYTES, GIL_BYTES)
+        run_work(do_part, &work, ceil_div(<int64_t>self.size, PART_BYTES), self.size, THREAD_BYTES, KEEPS_GIL_BYTES)
         free(pieces)
         return target
 

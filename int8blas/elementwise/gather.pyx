@@ -10,7 +10,7 @@ from int8blas.core.arrays cimport (
 from int8blas.core.kernels cimport I8_S32, I8_S8, I8_U8, current_kernels, i8_elements_args, i8_elements_fn
 from int8blas.core.results cimport empty, empty_of
 from int8blas.core.split cimport ceil_div, share
-from int8blas.core.threads cimport GIL_BYTES, THREAD_BYTES, run_work, threads_for
+from int8blas.core.threads cimport KEEPS_GIL_BYTES, THREAD_BYTES, run_work, threads_for
 from int8blas.elementwise.elements cimport FILLED, apply, copy_bytes, fill, repeat_bytes, share_memory
 from int8blas.elementwise.quantization cimport LEAST_ZERO, MOST_ZERO, lie_between
 from int8blas.core.traced import traced
@@ -111,7 +111,7 @@ cdef void gather_short_rows(const GatherJob *job, int64_t first, int64_t end) no
 cdef void do_all(const GatherJob *job) noexcept:
     cdef double size = 5 * <double>job.count * job.columns
     cdef int parts = threads_for(size, THREAD_BYTES, <double>job.count)
-    run_work(gather_rows, job, parts, size, THREAD_BYTES, GIL_BYTES)
+    run_work(gather_rows, job, parts, size, THREAD_BYTES, KEEPS_GIL_BYTES)
 
 
 cdef cnp.ndarray checked_indices(object x, int64_t rows):

@@ -15,7 +15,7 @@ from int8blas.core.kernels cimport (
 from int8blas.core.memory cimport ALIGNMENT, acquire, carve, release
 from int8blas.core.results cimport axes_in_memory
 from int8blas.core.split cimport ceil_div, round_up, share
-from int8blas.core.threads cimport GIL_NORMALIZED, THREAD_NORMALIZED, run_work, threads_for
+from int8blas.core.threads cimport KEEPS_GIL_NORMALIZED, THREAD_NORMALIZED, run_work, threads_for
 from int8blas.elementwise.elements cimport copy_strided
 
 cnp.import_array()
@@ -187,6 +187,6 @@ cdef int normalize(i8_normalize_fn function, i8_normalize_fn across, i8_normaliz
     job.memory = <char *>acquire(parts * job.part_size)
     if job.memory == NULL:
         raise MemoryError("src: no memory for the workspace")
-    run_work(do_part, &job, parts, elements, THREAD_NORMALIZED, GIL_NORMALIZED)
+    run_work(do_part, &job, parts, elements, THREAD_NORMALIZED, KEEPS_GIL_NORMALIZED)
     release(job.memory)
     return 0

@@ -22,7 +22,7 @@ from int8blas.core.kernels cimport (
     current_kernels, i8_kernels, i8_pool_args, i8_pool_fn)
 from int8blas.core.results cimport empty_in_order, empty_of
 from int8blas.core.split cimport ceil_div
-from int8blas.core.threads cimport GIL_BYTES, THREAD_BYTES, run_work
+from int8blas.core.threads cimport KEEPS_GIL_BYTES, THREAD_BYTES, run_work
 
 cnp.import_array()
 
@@ -547,7 +547,7 @@ cdef int pool(cnp.ndarray src, cnp.ndarray out, tuple axes, int operation, const
     if job.way == PATCHES:
         share_divisors(&job, divisors)
     units = job.out_shape[0] * job.channel_blocks * job.out_shape[1] * job.row_blocks * job.column_blocks
-    run_work(do_unit, &job, units, work, THREAD_BYTES, GIL_BYTES)  # bytes of windows
+    run_work(do_unit, &job, units, work, THREAD_BYTES, KEEPS_GIL_BYTES)  # bytes of windows
     return 0
 
 

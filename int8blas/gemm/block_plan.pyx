@@ -247,7 +247,7 @@ cdef void set_k_blocks(const Problem *g, BlocksPlan *p) noexcept nogil:
         p.forms.scaled_tiles = (
             g.kernels.gemm.scaled_tiles is not NULL
             and g.kernels.gemm.scaled_tiles.mr >= min(g.m, <int64_t>2) and not g.saturating and not has_zero(&g.b)
-            and not g.known.large_zeros and g.epilogue.scale_groups.row_scales is NULL
+            and not g.known.far_zeros and g.epilogue.scale_groups.row_scales is NULL
             and g.epilogue.scale_groups.row_zeros is NULL
         )
         if p.forms.scaled_tiles:

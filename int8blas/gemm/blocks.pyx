@@ -26,7 +26,7 @@ from int8blas.core.kernels cimport I8_DOT2, I8_MATRIX_ROWS, I8_PANEL, i8_finish_
 from int8blas.core.memory cimport ALIGNMENT, acquire, release
 from int8blas.core.split cimport (
     MAX_PIECES, Grid, Piece, ceil_div, has_own_columns, part_count, pieces_of, round_up, share)
-from int8blas.core.threads cimport run_in_turn, run_parts
+from int8blas.core.threads cimport parallel_for, two_phase_parallel_for
 from int8blas.gemm.arena cimport lay_out_block, lay_out_thread, thread_bytes
 from int8blas.gemm.block_plan cimport BlocksPlan, plan_blocks
 from int8blas.gemm.matrix cimport multiply_by_matrix, unit_rows
@@ -193,9 +193,9 @@ cdef int run_blocks(const Problem *g, const Plan *plan) noexcept nogil:
             pack_block(g, p, b, 0, b.panels)
             pack_first = False
         if pack_first:
-            run_in_turn(pack_blocks, parts, multiply_blocks, parts, &job, parts)
+            two_phase_parallel_for(pack_blocks, parts, multiply_blocks, parts, &job, parts)
         else:
-            run_parts(multiply_blocks, &job, parts, parts)
+            parallel_for(multiply_blocks, &job, parts, parts)
         b.first_k_block = b.end_k_block
         if b.first_k_block == p.k_blocks:
             b.first_k_block = 0

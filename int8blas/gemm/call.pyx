@@ -7,7 +7,7 @@ from libc.stdio cimport fputs, snprintf, stderr
 cimport int8blas.core.cnumpy as cnp
 
 from int8blas.core.arrays cimport bounds, check_transpose, check_type, integers, is_within
-from int8blas.core.threads cimport GIL_WORK, max_threads
+from int8blas.core.threads cimport KEEPS_GIL_WORK, max_threads
 from int8blas.core.turns cimport end_turn, keeps_gil, take_turn
 from int8blas.core.words import warn
 from int8blas.core.verbose cimport LINE_BYTES, seconds, verbose, write_line
@@ -123,7 +123,7 @@ cdef int run_problem(Problem *g, str name) except -1:
     if verbose:
         run_verbose(g, name)
         return saturated
-    if keeps_gil(<double>g.m * g.n * (g.k + 1), GIL_WORK):
+    if keeps_gil(<double>g.m * g.n * (g.k + 1), KEEPS_GIL_WORK):
         status = gemm(g)
     else:
         g.threads = max_threads()

@@ -49,7 +49,7 @@ cdef inline bint can_spread(const Problem *g) noexcept nogil:
     """Return whether a call may add values of k for which one operand equals its zero point."""
     return (
         g.panels.data is NULL and g.four_bits.data is NULL and not g.saturating and not is_generated(g)
-        and g.c.half == WHOLE and g.epilogue.kind != I8_DISTANCES and not g.known.large_zeros
+        and g.c.half == WHOLE and g.epilogue.kind != I8_DISTANCES and not g.known.far_zeros
     )
 
 

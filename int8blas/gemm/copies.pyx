@@ -14,7 +14,7 @@ from libc.string cimport memset
 
 from int8blas.core.memory cimport carve
 from int8blas.core.split cimport share
-from int8blas.core.threads cimport THREAD_BYTES, paid_threads, run_parts
+from int8blas.core.threads cimport THREAD_BYTES, paid_threads, parallel_for
 from int8blas.gemm.operand cimport Operand, zero_of
 
 
@@ -47,7 +47,7 @@ cdef void copy_operand(Operand *x, const Problem *g, int64_t rows, int64_t colum
         job.line, job.step, job.lines, job.length = x.column, x.row, columns, rows
     job.end = x.data + max(<ptrdiff_t>0, (rows - 1) * x.row) + max(<ptrdiff_t>0, (columns - 1) * x.column) + 1
     if not g.c.dry_run:
-        run_parts(copy_part, &job, threads, threads)
+        parallel_for(copy_part, &job, threads, threads)
     x.data, x.row, x.column = copy, job.length, 1
     if not by_rows:
         x.row, x.column = 1, job.length

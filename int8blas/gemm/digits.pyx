@@ -18,7 +18,7 @@ import numpy as np
 from int8blas.core.kernels cimport I8_DOT2, I8_WIDE_S16_FULL, current_kernels, i8_kernels
 from int8blas.core.results cimport empty_of
 from int8blas.core.split cimport share
-from int8blas.core.threads cimport GIL_BYTES, THREAD_BYTES, run_work
+from int8blas.core.threads cimport KEEPS_GIL_BYTES, THREAD_BYTES, run_work
 from int8blas.gemm.call cimport run_problem, set_a, set_b, set_c
 from int8blas.gemm.problem cimport Problem, set_product_type, start
 
@@ -76,7 +76,8 @@ cdef int divide_rows(const void *job, int64_t part, int64_t parts) noexcept nogi
 
 
 cdef int run_division(const Division *d) noexcept:
-    return run_work(divide_rows, d, min(d.rows, <int64_t>PARTS), 4.0 * d.rows * d.columns, THREAD_BYTES, GIL_BYTES)
+    return run_work(divide_rows, d, min(d.rows, <int64_t>PARTS), 4.0 * d.rows * d.columns, THREAD_BYTES,
+                    KEEPS_GIL_BYTES)
 
 
 # The three products of bytes, the sums of rows of A and of columns of B, and C.
@@ -148,5 +149,5 @@ cdef int multiply_digits(const WideProduct *w, cnp.ndarray x, object y, str name
         multiply(left[:a.rows], right, products[1, :a.rows], name)
         multiply(left[:a.rows, :w.k], right[w.k:], products[2, :a.rows], name)
         sums.c = <int64_t *>w.c + row * w.n
-        run_work(add_rows, &sums, min(sums.m, <int64_t>PARTS), 20.0 * sums.m * w.n, THREAD_BYTES, GIL_BYTES)
+        run_work(add_rows, &sums, min(sums.m, <int64_t>PARTS), 20.0 * sums.m * w.n, THREAD_BYTES, KEEPS_GIL_BYTES)
     return 0

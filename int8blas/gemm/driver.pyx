@@ -27,7 +27,7 @@ from libc.string cimport memset
 from int8blas.core.kernels cimport I8_MAX_COLUMNS, I8_PANEL, i8_output_args
 from int8blas.core.memory cimport acquire, release
 from int8blas.core.split cimport ceil_div, part_count, share
-from int8blas.core.threads cimport run_parts
+from int8blas.core.threads cimport parallel_for
 from int8blas.gemm.copies cimport (
     copied_bytes, copies_operands, copy_operands, keep_columns, skips_columns, skips_rows, spreads_b)
 from int8blas.gemm.operand cimport address, has_zero, zero_of
@@ -168,7 +168,7 @@ cdef int compute_parts_of_k(const Problem *g, const Plan *p) noexcept nogil:
     if job.totals is NULL:
         return -1
     job.sums = <int32_t *>(job.totals + size)
-    status = run_parts(compute_part_of_k, &job, p.k_parts, <int>p.k_parts)
+    status = parallel_for(compute_part_of_k, &job, p.k_parts, <int>p.k_parts)
     if status == 0 and not g.c.dry_run:
         store_totals(g, p, job.totals)
     release(job.totals)
@@ -223,5 +223,5 @@ cdef int gemm(const Problem *g, int *threads=NULL) noexcept nogil:
     parts = part_count(&p.grid)
     if parts > 1 and (p.private_columns or p.private_rows):
         job.g, job.p = r.problem, p
-        return run_parts(compute_private_part, &job, parts, parts)
+        return parallel_for(compute_private_part, &job, parts, parts)
     return p.path.run(r.problem, p)

@@ -18,7 +18,7 @@ from libc.string cimport memset
 
 from int8blas.core.kernels cimport I8_GROUP
 from int8blas.core.split cimport round_up, share
-from int8blas.core.threads cimport MAX_RANGES, THREAD_REALS, paid_threads, run_parts
+from int8blas.core.threads cimport MAX_RANGES, THREAD_REALS, paid_threads, parallel_for
 
 
 # A range that all rows share.
@@ -93,7 +93,7 @@ cdef void set_tensor_parameters(const Problem *g, DynamicSource *s, int threads)
     cdef int64_t most = min(min(<int64_t>threads, MAX_RANGES), rows)
     cdef int parts = paid_threads(<double>rows * g.k, THREAD_REALS, <double>most)
     job.g, job.type, job.rows, job.ranges = g, s.type, rows, ranges
-    run_parts(range_of_rows, &job, parts, parts)
+    parallel_for(range_of_rows, &job, parts, parts)
     for part in range(1, parts):
         extend(ranges, ranges + 2 * part)
     parameters(s, ranges, &s.scale, &s.zero)

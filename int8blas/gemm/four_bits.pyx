@@ -18,7 +18,7 @@ from int8blas.core.kernels cimport I8_GROUP, I8_PANEL, current_kernels, i8_kerne
 from int8blas.core.memory cimport acquire, release
 from int8blas.core.split cimport ceil_div
 from int8blas.core.streams import aligned_bytes
-from int8blas.core.threads cimport THREAD_PACKED_BYTES, run_parts, threads_for
+from int8blas.core.threads cimport THREAD_PACKED_BYTES, parallel_for, threads_for
 from int8blas.gemm.operand cimport set_as_s8
 from int8blas.gemm.packed cimport Packed, can_keep, checked_bytes
 from int8blas.gemm.problem cimport PACK_PANELS, STEP_BYTES, STEP_K
@@ -235,7 +235,7 @@ cdef PackedB4 pack_four_bits(cnp.ndarray b, bint transpose):
     job.data, job.kernels = <uint8_t *>cnp.PyArray_DATA(data), current_kernels()
     parts = ceil_div(job.n, PACK_PANELS * I8_PANEL) if job.k else 0
     with nogil:
-        status = run_parts(pack_part, &job, parts, threads_for(
+        status = parallel_for(pack_part, &job, parts, threads_for(
             <double>job.n * job.k, THREAD_PACKED_BYTES, <double>parts))
     if status:
         raise MemoryError("pack_b: no memory for the workspace")

@@ -18,7 +18,7 @@ from int8blas.core.kernels cimport (
     I8_INT_S16, I8_INT_U64, I8_WIDE_F64, I8_WIDE_S16, I8_WIDE_S16_FULL, I8_WIDE_S32, I8_WIDE_S64, current_kernels,
     i8_int_bits, i8_wide_kernels)
 from int8blas.core.results cimport empty, empty_of
-from int8blas.core.threads cimport GIL_WORK, forget_regions, max_threads, region_used
+from int8blas.core.threads cimport KEEPS_GIL_WORK, forget_regions, max_threads, region_used
 from int8blas.core.turns cimport end_turn, keeps_gil, take_turn
 from int8blas.core.verbose cimport report, seconds, verbose
 from int8blas.gemm.bits cimport Bits, bits_of, fit_bytes, integer_code, integer_type, levels
@@ -247,7 +247,7 @@ cdef int run_wide(const WideProduct *w, str name) except -1:
     if verbose:
         forget_regions()
         begun = seconds()
-    if keeps_gil(<double>w.m * w.n * (w.k + 1) * w.stack.count, GIL_WORK):
+    if keeps_gil(<double>w.m * w.n * (w.k + 1) * w.stack.count, KEEPS_GIL_WORK):
         status = multiply_wide(w, 1)
     else:
         threads = max_threads()

@@ -10,7 +10,7 @@ from int8blas.core.kernels cimport I8_INT_U64, current_kernels
 from int8blas.core.memory cimport close_arena, open_arena
 from int8blas.core.results cimport MAX_DIMS, empty, empty_like, empty_of
 from int8blas.core.split cimport ceil_div
-from int8blas.core.threads cimport GIL_WORK, max_threads
+from int8blas.core.threads cimport KEEPS_GIL_WORK, max_threads
 from int8blas.core.turns cimport end_turn, keeps_gil, take_turn
 from int8blas.core.verbose cimport verbose
 from int8blas.gemm.bits cimport Bits, bits_of, integer_type, levels
@@ -424,7 +424,7 @@ cdef object multiply_vectors(cnp.ndarray x, cnp.ndarray y, bint to_s64):
     d.k = cnp.PyArray_DIM(x, 0)
     d.x, d.y = <const uint8_t *>cnp.PyArray_DATA(x), <const uint8_t *>cnp.PyArray_DATA(y)
     d.x_signed, d.y_signed = cnp.PyArray_TYPE(x) == cnp.NPY_INT8, cnp.PyArray_TYPE(y) == cnp.NPY_INT8
-    if keeps_gil(<double>d.k, GIL_WORK):
+    if keeps_gil(<double>d.k, KEEPS_GIL_WORK):
         dot(&d, 1, &total)
     else:
         with nogil:

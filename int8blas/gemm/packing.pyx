@@ -28,7 +28,7 @@ from int8blas.gemm.small_values cimport CERTIFIED_SUM
 from int8blas.core.results cimport empty, empty_bytes
 from int8blas.core.split cimport ceil_div, even_size, round_up
 from int8blas.core.streams import aligned_bytes
-from int8blas.core.threads cimport GIL_BYTES, THREAD_PACKED_BYTES, run_parts, run_work, threads_for
+from int8blas.core.threads cimport KEEPS_GIL_BYTES, THREAD_PACKED_BYTES, parallel_for, run_work, threads_for
 from int8blas.core.traced import traced
 from int8blas.core.words import is_option, shown
 
@@ -130,7 +130,7 @@ cdef void pack_data(int8_t *data, int64_t k, int64_t n, const uint8_t *b, ptrdif
     job.data, job.panel_size = data, round_up(k, I8_GROUP) * I8_PANEL
     job.k, job.n = k, n
     job.b, job.k_stride, job.n_stride, job.flip = b, k_stride, n_stride, flip
-    run_parts(pack_part, &job, parts, threads_for(
+    parallel_for(pack_part, &job, parts, threads_for(
         <double>(panels * job.panel_size), THREAD_PACKED_BYTES, <double>parts))
 
 
@@ -165,7 +165,7 @@ cdef void find_packed_facts(int8_t *data, const int8_t *source, int64_t k, int64
     job.kernels = current_kernels()
     job.data, job.source, job.groups = data, source, ceil_div(k, I8_GROUP)
     job.sums, job.certified = sums, certified
-    run_parts(find_fact, &job, panels, threads_for(
+    parallel_for(find_fact, &job, panels, threads_for(
         <double>(panels * job.groups * I8_GROUP * I8_PANEL), THREAD_PACKED_BYTES, <double>panels))
 
 
@@ -193,7 +193,7 @@ cdef void find_squares(const PackedMatrix *matrix, int64_t *squares) noexcept:
     cdef SquaresJob job
     job.kernels, job.matrix, job.squares = current_kernels(), matrix, squares
     cdef int64_t panels = ceil_div(matrix.n, I8_PANEL)
-    run_work(square_panel, &job, panels, <double>(panels * matrix.panels.step), THREAD_PACKED_BYTES, GIL_BYTES)
+    run_work(square_panel, &job, panels, <double>(panels * matrix.panels.step), THREAD_PACKED_BYTES, KEEPS_GIL_BYTES)
 
 
 cdef int count_outliers(const void *job, int64_t panel, int64_t _panels) noexcept nogil:
@@ -436,7 +436,7 @@ cdef class PackedB(Packed):
         job.is_split = <uint8_t *>cnp.PyArray_DATA(split_array)
         with nogil:
             threads = threads_for(<double>(panels * job.panel_size * SPLIT_WORK), THREAD_PACKED_BYTES, <double>panels)
-            run_parts(count_outliers, &job, panels, threads)
+            parallel_for(count_outliers, &job, panels, threads)
             total = choose_split(&job, certified, panels)
         outliers_array = np.empty(total * sizeof(i8_outliers), np.uint8)
         job.outliers = <i8_outliers *>cnp.PyArray_DATA(outliers_array)
@@ -444,7 +444,7 @@ cdef class PackedB(Packed):
         dense_array = aligned_bytes(panels * job.panel_size if split_array.any() else 0)
         job.dense = <int8_t *>cnp.PyArray_DATA(dense_array)
         with nogil:
-            run_parts(store_outliers, &job, panels, threads)
+            parallel_for(store_outliers, &job, panels, threads)
         job.starts[panels * job.columns] = total
         split_array = split_array if split_array.any() else split_array[:0]
         # While the GIL was released, another thread may have taken the lock and set the arrays. Keep the stored arrays,
@@ -504,7 +504,7 @@ cdef class PackedB(Packed):
         job.flip = SIGN_BIT if self._typenum == cnp.NPY_UINT8 else 0
         if cnp.PyArray_SIZE(b):
             run_work(unpack_part, &job, ceil_div(self._k, UNPACKED_K), <double>cnp.PyArray_SIZE(b),
-                     THREAD_PACKED_BYTES, GIL_BYTES)
+                     THREAD_PACKED_BYTES, KEEPS_GIL_BYTES)
         return b
 
 

@@ -76,7 +76,7 @@ cdef object as_capsule(const Path *path, size_t plan_bytes)
 cdef const Path *from_capsule(object capsule) except NULL
 cdef void find_facts(const Problem *g, Plan *p) noexcept nogil
 cdef bint needs_blocks(const Problem *g, const Plan *p) noexcept nogil
-cdef void divide_k(const Problem *g, Plan *p, bint has_totals, double few_units) noexcept nogil
+cdef void divide_k(const Problem *g, Plan *p, bint has_totals, double max_units_per_thread) noexcept nogil
 
 
 cdef inline int planned_threads(const Plan *p) noexcept nogil:

@@ -47,9 +47,9 @@ cdef bint needs_blocks(const Problem *g, const Plan *p) noexcept nogil:
     )
 
 
-cdef void divide_k(const Problem *g, Plan *p, bint has_totals, double few_units) noexcept nogil:
-    """Choose the parts of K. Threads divide K if C has at most `few_units` units of work for each thread. If the path
-    `has_totals` of C in s64, K is also divided into segments whose sums fit s32."""
+cdef void divide_k(const Problem *g, Plan *p, bint has_totals, double max_units_per_thread) noexcept nogil:
+    """Choose the parts of K. Threads divide K if C has at most `max_units_per_thread` units of work for each
+    thread. If the path `has_totals` of C in s64, K is also divided into segments whose sums fit s32."""
     cdef double work = <double>g.m * <double>g.n * <double>g.k, elements = <double>g.m * <double>g.n
     # The zero points of a packed B do not enter the bound: the driver subtracts their terms from the s64 totals.
     cdef int64_t bound = 255 * 128 if g.panels.data is not NULL and not g.saturating else product_bound(g)
@@ -60,7 +60,8 @@ cdef void divide_k(const Problem *g, Plan *p, bint has_totals, double few_units)
         return
     threads = min(threads, g.k // MIN_PART_K)
     if threads >= 2 and (
-        p.grid.rows * p.grid.columns <= few_units * threads or (is_long and elements * threads <= SEGMENT_ELEMENTS)
+        p.grid.rows * p.grid.columns <= max_units_per_thread * threads
+        or (is_long and elements * threads <= SEGMENT_ELEMENTS)
     ):
         p.k_parts = threads
     if is_long or p.k_parts > 1:

@@ -47,7 +47,7 @@ cdef struct Resolved:
 # The table of paths (plan.pyx).
 cdef const Path **first_path
 
-cdef bint is_register_of_columns(const Problem *g) noexcept nogil
+cdef bint is_register_transposed(const Problem *g) noexcept nogil
 cdef void fit_threads(Resolved *r) noexcept nogil
 cdef int threads_of(const Problem *given) noexcept nogil
 cdef void describe(const Resolved *r, Description *d) noexcept nogil
@@ -65,7 +65,7 @@ cdef inline bint pays_to_transpose(const Problem *g) noexcept nogil:
     if (g.panels.data is not NULL or g.four_bits.data is not NULL or is_quantized(g) or g.saturating
             or zero_by_row(g) or g.b.zero_points is not NULL):
         return False
-    if g.m == 1 and g.n >= REGISTER_ROWS and g.k <= I8_STACK_SIDE and is_register_of_columns(g):
+    if g.m == 1 and g.n >= REGISTER_ROWS and g.k <= I8_STACK_SIDE and is_register_transposed(g):
         return True
     if g.a.row == 1 and g.a.column != 1 and g.n <= TRANSPOSED_COLUMNS and not (
             g.n == I8_PANEL and 1 < g.k <= WHOLE_PANEL_K):

@@ -52,7 +52,7 @@ def paths():
     ]
 
 
-cdef bint is_register_of_columns(const Problem *g) noexcept nogil:
+cdef bint is_register_transposed(const Problem *g) noexcept nogil:
     """Return whether the path `register` takes the transpose of a problem with a plain B."""
     cdef Problem t
     transpose_problem(&t, g)

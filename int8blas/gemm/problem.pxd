@@ -95,7 +95,7 @@ cdef struct Known:
     # For a triangle without VNNI: all values of A, as u8, are from `lowest` to `lowest + spread`. `spread` is at most
     # LARGEST_S8 (small_values.pyx), and 0 if it is unknown.
     uint8_t lowest, spread
-    bint large_zeros            # some zero point lies outside the range of its type
+    bint far_zeros              # some zero point lies outside the range of its type
     uint8_t uncached            # B's parent, or the operand read in place, does not fit in cache
 
 
@@ -197,7 +197,7 @@ cdef inline void start(Problem *g, bint saturating) noexcept nogil:
     g.source.image = NULL
     g.known.window_sums = NULL
     g.c.line = g.c.line_step = 0
-    g.known.large_zeros = g.known.uncached = g.c.dry_run = False
+    g.known.far_zeros = g.known.uncached = g.c.dry_run = False
     g.known.lowest = g.known.spread = 0
 
 

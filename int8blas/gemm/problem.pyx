@@ -19,7 +19,7 @@ cdef enum:
 cdef int64_t product_bound(const Problem *g) noexcept nogil:
     """Return a bound for the magnitude that one k adds to an element of (A - ao) @ (B - bo). A result beyond s32 means
     no bound."""
-    if g.known.large_zeros:
+    if g.known.far_zeros:
         return <int64_t>1 << 32
     if g.saturating:
         # The sum of two products is at most 2 * 255 * 128 in magnitude. For each k, the three compensations together
@@ -141,7 +141,7 @@ cdef void slice_k(Problem *part, const Problem *g, int64_t first, int64_t k, int
         part.panels.as_s8 = NULL
         part.a.zero_point = part.b.zero_point = 0
         part.a.zero_points = part.b.zero_points = NULL
-        part.known.large_zeros = False
+        part.known.far_zeros = False
     start_epilogue(&part.epilogue)
     part.known.col_init = NULL
     part.c.data, part.c.row, part.c.column = <char *>sums, g.n * <ptrdiff_t>sizeof(int32_t), sizeof(int32_t)

@@ -31,9 +31,9 @@ cdef void set_group_terms(const LoopState *loop) noexcept nogil:
     cdef const i8_scale_groups *s = g.epilogue.scale_groups
     cdef int64_t size = s.size, row = loop.at.row, i, group, total, zero
     for i in range(loop.at.rows):
-        zero = 0 if g.known.large_zeros else zero_of(&g.a, row + i) if v.ao is NULL else v.ao[i]
+        zero = 0 if g.known.far_zeros else zero_of(&g.a, row + i) if v.ao is NULL else v.ao[i]
         for group in range(g.k // size):
-            if s.row_zeros is not NULL and not g.known.large_zeros:
+            if s.row_zeros is not NULL and not g.known.far_zeros:
                 zero = s.row_zeros[group * s.row_step + row + i]
             if is_generated(g):
                 g.kernels.packing.row_sums(&total, 1, size,
@@ -58,7 +58,7 @@ cdef void start_scaled(LoopState *loop, i8_scale_group_args *a) noexcept nogil:
     t.acc_in = NULL
     t.dst = loop.arena.tile
     a.acc, a.y = loop.arena.tile, loop.arena.scaled
-    a.ao, a.far_size = g.a.zero_point, g.epilogue.scale_groups.size if g.known.large_zeros else 0
+    a.ao, a.far_size = g.a.zero_point, g.epilogue.scale_groups.size if g.known.far_zeros else 0
     a.panel_step = g.k // g.epilogue.scale_groups.size * I8_PANEL
     o.acc32, o.acc64, o.acc_f32 = NULL, NULL, loop.arena.scaled
     o.ao = o.bo = o.col_sum = o.row_term = NULL

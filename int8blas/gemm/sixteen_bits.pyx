@@ -13,7 +13,7 @@ from int8blas.core import file
 from int8blas.core.kernels cimport I8_INT_S16, I8_PANEL, I8_WIDE_S16, current_kernels, i8_int_bits, i8_wide_kernels
 from int8blas.core.split cimport ceil_div
 from int8blas.core.streams import aligned_bytes
-from int8blas.core.threads cimport THREAD_PACKED_BYTES, run_parts, threads_for
+from int8blas.core.threads cimport THREAD_PACKED_BYTES, parallel_for, threads_for
 from int8blas.gemm.bits cimport count_bits
 from int8blas.gemm.packed cimport Packed, can_keep, checked_bytes
 
@@ -164,6 +164,6 @@ cdef PackedB16 pack_sixteen_bits(cnp.ndarray b, bint transpose):
     job.data = cnp.PyArray_BYTES(data)
     panels = ceil_div(job.n, I8_PANEL) if job.k else 0
     with nogil:
-        run_parts(pack_panel, &job, panels, threads_for(
+        parallel_for(pack_panel, &job, panels, threads_for(
             <double>panels * job.panel, THREAD_PACKED_BYTES, <double>panels))
     return from_data(job.k, job.n, data)

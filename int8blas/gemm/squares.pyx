@@ -8,7 +8,7 @@ from libc.stdint cimport int8_t, int32_t, int64_t, uint32_t
 
 from int8blas.core.kernels cimport I8_GROUP, I8_PANEL, i8_distance_args, i8_kernels
 from int8blas.core.split cimport ceil_div, share
-from int8blas.core.threads cimport run_parts
+from int8blas.core.threads cimport parallel_for
 from int8blas.gemm.operand cimport address
 
 
@@ -63,4 +63,4 @@ cdef int square_columns(const void *job, int64_t part, int64_t parts) noexcept n
 cdef void find_column_squares(const Problem *g, int threads) noexcept nogil:
     """Find the squares of all columns from B in place, with the product's number of threads."""
     threads = <int>min(<int64_t>threads, g.n)
-    run_parts(square_columns, g, threads, threads)
+    parallel_for(square_columns, g, threads, threads)

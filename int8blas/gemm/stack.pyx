@@ -15,7 +15,7 @@ cimport int8blas.core.cnumpy as cnp
 
 from int8blas.core.kernels cimport i8_stack_args
 from int8blas.core.split cimport ceil_div, share
-from int8blas.core.threads cimport GIL_WORK, max_threads, run_work, threads_for
+from int8blas.core.threads cimport KEEPS_GIL_WORK, max_threads, run_work, threads_for
 from int8blas.core.verbose cimport verbose
 from int8blas.gemm.call cimport check_memory, run_problem
 from int8blas.gemm.driver cimport gemm
@@ -278,7 +278,7 @@ cdef int run_stack(Problem *g, const Stack *s, str name) except -1:
     job.way = choose_way(g, s, &job)
     work *= job.shared
     threads = threads_for(work, thread_work(g), <double>job.shared)
-    check_memory(run_work(run_some, &job, threads, work, thread_work(g), GIL_WORK), name)
+    check_memory(run_work(run_some, &job, threads, work, thread_work(g), KEEPS_GIL_WORK), name)
     for i in range(job.shared, s.count):
         g[0] = job.first
         set_matrices(g, s, i, position)

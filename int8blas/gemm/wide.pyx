@@ -14,7 +14,7 @@ from int8blas.core.kernels cimport (
     I8_WIDE_S16_FULL, i8_wide_kind, i8_wide_tile_args)
 from int8blas.core.memory cimport ALIGNMENT, acquire, aligned, release
 from int8blas.core.split cimport Grid, Piece, MAX_PIECES, ceil_div, part_count, pieces_of, round_up, share, split
-from int8blas.core.threads cimport paid_threads, part_fn, run_parts
+from int8blas.core.threads cimport paid_threads, parallel_for, part_fn
 
 cdef extern from "gemm/direct.h" nogil:
     ctypedef struct i8_direct_operand:
@@ -272,7 +272,7 @@ cdef int multiply_wide(const WideProduct *w, int threads) noexcept nogil:
         job.memory = <char *>acquire(parts * job.part_bytes)
         if job.memory is NULL:
             return -1
-    run_parts(function, &job, parts, threads)
+    parallel_for(function, &job, parts, threads)
     release(job.memory)
     return 0
 

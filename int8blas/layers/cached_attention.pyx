@@ -28,7 +28,7 @@ from int8blas.stage.output_stage cimport element_type
 cnp.import_array()
 
 
-cdef struct Turns:
+cdef struct Rotation:
     # Tables of cosines and sines, with a row for each position and a column for each pair of elements.
     const float *cos
     const float *sin
@@ -36,7 +36,7 @@ cdef struct Turns:
     bint interleaved                        # whether the elements of a pair are neighbors (else `pairs` apart)
 
 
-cdef void rotate(const Turns *t, float *y, const float *x, int64_t size, int64_t row) noexcept nogil:
+cdef void rotate(const Rotation *t, float *y, const float *x, int64_t size, int64_t row) noexcept nogil:
     """Rotate the pairs of a head by the angles of a row of the tables, and copy the head's other elements."""
     cdef const float *cos = t.cos + row * t.pairs
     cdef const float *sin = t.sin + row * t.pairs
@@ -63,7 +63,7 @@ cdef struct Cache:
     int64_t heads, known, room, size
 
 
-cdef void take_heads(const Cache *c, const Turns *t, float *y, ptrdiff_t head_step, int64_t sequence,
+cdef void take_heads(const Cache *c, const Rotation *t, float *y, ptrdiff_t head_step, int64_t sequence,
                      const int64_t *places, int64_t length) noexcept nogil:
     """Rotate the heads of a sequence's new positions, and store them from y on, `head_step` elements apart."""
     cdef const char *row = c.new + sequence * c.new_batch
@@ -82,7 +82,7 @@ cdef void copy_past(const Cache *c, float *y, int64_t first, int64_t count) noex
         current_kernels().elementwise.load[c.past_type](y, c.past + 2 * first, count, 1, 0)
 
 
-cdef void extend(const Cache *c, const Turns *t, int64_t sequence, int64_t start, const int64_t *places,
+cdef void extend(const Cache *c, const Rotation *t, int64_t sequence, int64_t start, const int64_t *places,
                  int64_t length) noexcept nogil:
     """Store the first `start` positions of the past, the new positions, and zeros."""
     cdef float *y = c.data + sequence * c.heads * c.room * c.size
@@ -128,11 +128,11 @@ cdef cnp.ndarray cache_of(object x, str name, int64_t batch, int64_t heads, int6
     return array
 
 
-cdef list set_turns(Turns *turns, object cos, object sin, bint interleaved, int64_t size):
+cdef list set_rotation(Rotation *rotation, object cos, object sin, bint interleaved, int64_t size):
     """Set the tables of a rotation, and return the arrays that hold them."""
     cdef cnp.ndarray cosines, sines
-    turns.rows, turns.pairs, turns.interleaved = 1, 0, interleaved
-    turns.cos = turns.sin = NULL
+    rotation.rows, rotation.pairs, rotation.interleaved = 1, 0, interleaved
+    rotation.cos = rotation.sin = NULL
     if cos is None or sin is None:
         return []
     cosines, sines = contiguous(cos, "cos"), contiguous(sin, "sin")
@@ -140,8 +140,8 @@ cdef list set_turns(Turns *turns, object cos, object sin, bint interleaved, int6
             or cosines.shape[1] != sines.shape[1] or 2 * cosines.shape[1] > size):
         raise ValueError(f"cos and sin must have one shape (positions, up to {size // 2}), got "
                          f"{(<object>cosines).shape} and {(<object>sines).shape}")
-    turns.cos, turns.sin = <const float *>cnp.PyArray_DATA(cosines), <const float *>cnp.PyArray_DATA(sines)
-    turns.rows, turns.pairs = cosines.shape[0], cosines.shape[1]
+    rotation.cos, rotation.sin = <const float *>cnp.PyArray_DATA(cosines), <const float *>cnp.PyArray_DATA(sines)
+    rotation.rows, rotation.pairs = cosines.shape[0], cosines.shape[1]
     return [cosines, sines]
 
 
@@ -279,10 +279,10 @@ def cached_attention(query, key, value, past_key, past_value, last, int64_t tota
     """
     if min(heads, shared_heads) < 1 or heads % shared_heads:
         raise ValueError(f"num_heads must be a multiple of kv_num_heads, got {heads} and {shared_heads}")
-    cdef cnp.ndarray q = rows_of(query, "query", -1, 0, heads), k, v, past_k, past_v, turned, y
+    cdef cnp.ndarray q = rows_of(query, "query", -1, 0, heads), k, v, past_k, past_v, rotated, y
     cdef int64_t batch = q.shape[0], length = q.shape[1], size = q.shape[2] // heads, width, room, end, i
     cdef int64_t known = 0, group = heads // shared_heads
-    cdef Turns turns, none
+    cdef Rotation rotation, none
     cdef Cache queries, keys, values
     cdef AttentionJob job
     cdef const int64_t *first
@@ -300,33 +300,33 @@ def cached_attention(query, key, value, past_key, past_value, last, int64_t tota
     known = 0 if past_k is None else past_k.shape[2]
     starts = starts_of(last, batch, length, total, known, &end)
     end += length
-    _tables = set_turns(&turns, cos, sin, interleaved, size)
-    set_turns(&none, None, None, False, size)
-    places = places_of(positions if turns.pairs else None, starts, length, turns.rows)
+    _tables = set_rotation(&rotation, cos, sin, interleaved, size)
+    set_rotation(&none, None, None, False, size)
+    places = places_of(positions if rotation.pairs else None, starts, length, rotation.rows)
     mask, sinks = mask_of(mask, batch, heads, length, end), sinks_of(sinks, heads)
     room = max(total, known, end)
     in_place = in_place and room == known and past_k is past_key and past_v is past_value
     all_k = room_for(past_k, in_place, batch, shared_heads, room, end, size)
     all_v = room_for(past_v, in_place, batch, shared_heads, room, end, width)
-    turned = empty_of((batch, heads, length, size), cnp.NPY_FLOAT32)
+    rotated = empty_of((batch, heads, length, size), cnp.NPY_FLOAT32)
     y = empty_of((batch, length, heads * width), cnp.NPY_FLOAT32)
     if size == 0:
         y.fill(0)
     set_cache(&keys, all_k, past_k, k)
     set_cache(&values, all_v, past_v, v)
-    set_cache(&queries, turned, None, q)
+    set_cache(&queries, rotated, None, q)
     first, place = <const int64_t *>cnp.PyArray_DATA(starts), <const int64_t *>cnp.PyArray_DATA(places)
     set_cap(&job, softcap)
     job.sinks = NULL if sinks is None else <const float *>cnp.PyArray_DATA(sinks)
     job.sink_by_row = length == 1
     job.q_scale, job.scale, job.window = 1, scale or 1 / sqrt(size), window
     for i in range(batch):
-        extend(&keys, &turns, i, first[i], place + i * length, length)
+        extend(&keys, &rotation, i, first[i], place + i * length, length)
         extend(&values, &none, i, first[i], place + i * length, length)
-        take_heads(&queries, &turns, queries.data + i * heads * length * size, length * size, i, place + i * length,
+        take_heads(&queries, &rotation, queries.data + i * heads * length * size, length * size, i, place + i * length,
                    length)
         set_mask(&job, mask, i, group, length)
-        if turned.size and y.size:
+        if rotated.size and y.size:
             attend_to(&keys, &values, queries.data + i * heads * length * size, cnp.PyArray_BYTES(y)
                       + i * y.strides[0], i, group, first[i], length, &job)
     if not in_place:

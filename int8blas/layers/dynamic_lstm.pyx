@@ -31,7 +31,7 @@ from int8blas.core.verbose cimport report, seconds, verbose
 from int8blas.core.words import check_created, check_once
 from int8blas.gemm.packing cimport PackedB, pack
 from int8blas.layers.dynamic_arguments import GATES, dynamic_cells
-from int8blas.layers.dynamic_steps cimport Execution, Way, execute
+from int8blas.layers.dynamic_steps cimport DynamicDirection, Execution, execute
 from int8blas.layers.recurrent cimport LSTM_CELL, Direction, Layer, layer_threads, set_weights
 
 cnp.import_array()
@@ -70,14 +70,14 @@ cdef class DynamicCell:
         return DynamicCell, (self.of_source, self.of_state, self.source_scale, self.state_scale, self.bias,
                              self.source_zero, self.state_zero)
 
-    cdef void fill(self, Direction *d, Way *w) noexcept:
+    cdef void fill(self, Direction *d, DynamicDirection *v) noexcept:
         set_weights(d, self.of_source, self.of_state)
         d.bias = <const float *>cnp.PyArray_DATA(self.bias)
-        w.source_scale = <const float *>cnp.PyArray_DATA(self.source_scale)
-        w.state_scale = <const float *>cnp.PyArray_DATA(self.state_scale)
-        w.state_sums = <const int32_t *>cnp.PyArray_DATA(self.state_sums)
-        w.source_zero = NULL if self.source_zero is None else <const int32_t *>cnp.PyArray_DATA(self.source_zero)
-        w.state_zero = NULL if self.state_zero is None else <const int32_t *>cnp.PyArray_DATA(self.state_zero)
+        v.source_scale = <const float *>cnp.PyArray_DATA(self.source_scale)
+        v.state_scale = <const float *>cnp.PyArray_DATA(self.state_scale)
+        v.state_sums = <const int32_t *>cnp.PyArray_DATA(self.state_sums)
+        v.source_zero = NULL if self.source_zero is None else <const int32_t *>cnp.PyArray_DATA(self.source_zero)
+        v.state_zero = NULL if self.state_zero is None else <const int32_t *>cnp.PyArray_DATA(self.state_zero)
 
 
 @cython.final
@@ -258,13 +258,13 @@ cdef class DynamicLSTM:
         e.lengths = NULL if lengths is None else <const int64_t *>cnp.PyArray_DATA(lengths)
         for i in range(layer.directions):
             d = &layer.direction[i]
-            (<DynamicCell>self._cells[i]).fill(d, &e.way[i])
+            (<DynamicCell>self._cells[i]).fill(d, &e.direction[i])
             d.product.threads = layer.threads
             d.backwards = i == 1 or self.direction == "right2left"
             d.dst = cnp.PyArray_BYTES(y) + 4 * i * layer.units
             d.dst_step, d.dst_row = cnp.PyArray_STRIDE(y, 0), cnp.PyArray_STRIDE(y, 1)
             offset = i * layer.rows * layer.units
-            e.way[i].h0 = NULL if h is None else <const float *>cnp.PyArray_DATA(h) + offset
+            e.direction[i].h0 = NULL if h is None else <const float *>cnp.PyArray_DATA(h) + offset
             d.c0 = NULL if c is None else <const float *>cnp.PyArray_DATA(c) + offset
             d.last_h = cnp.PyArray_BYTES(h_t) + 4 * offset
             d.last_c = <float *>cnp.PyArray_DATA(c_t) + offset

@@ -6,7 +6,7 @@ from int8blas.layers.recurrent cimport MAX_DIRECTIONS, Layer
 
 
 # The values of one direction that recurrent.Direction lacks. Vectors are in the order of a Direction's columns.
-cdef struct Way:
+cdef struct DynamicDirection:
     const float *source_scale
     const float *state_scale
     const int32_t *state_sums       # sums of the columns of the state's weights
@@ -20,7 +20,7 @@ cdef struct Way:
 
 cdef struct Execution:
     Layer layer                     # without the members for uint8 states
-    Way way[MAX_DIRECTIONS]
+    DynamicDirection direction[MAX_DIRECTIONS]
     const float *src                # the source, contiguous
     const int64_t *lengths          # steps of each sequence; NULL if all sequences have all steps
     float src_scale

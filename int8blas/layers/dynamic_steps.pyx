@@ -40,9 +40,9 @@ cdef void lay_out(Execution *e, int threads, char *memory, char **end) noexcept 
     cdef size_t states = layer.rows * layer.state_row
     cdef int i
     for i in range(layer.directions):
-        e.way[i].states[0] = <float *>carve(&memory, 4 * states)
-        e.way[i].states[1] = <float *>carve(&memory, 4 * states)
-        e.way[i].reversed_ = <uint8_t *>carve(
+        e.direction[i].states[0] = <float *>carve(&memory, 4 * states)
+        e.direction[i].states[1] = <float *>carve(&memory, 4 * states)
+        e.direction[i].reversed_ = <uint8_t *>carve(
             &memory, layer.stretch * layer.rows * layer.inputs if layer.direction[i].backwards else 0)
         layer.direction[i].memory = <float *>carve(&memory, 4 * states)
         layer.direction[i].sums = <int32_t *>carve(&memory, 4 * layer.stretch * layer.rows * layer.sums_row)
@@ -65,7 +65,7 @@ cdef inline int64_t time_of(const Execution *e, const Direction *d, int64_t row,
 cdef const uint8_t *source_of(const Execution *e, int i) noexcept nogil:
     """Return the quantized source of the current stretch, step after step."""
     if e.layer.direction[i].backwards:
-        return e.way[i].reversed_
+        return e.direction[i].reversed_
     return e.quantized + e.first * e.layer.rows * e.layer.inputs
 
 
@@ -78,7 +78,7 @@ cdef int source_sums(const Execution *e, int i) noexcept nogil:
     if d.backwards:
         for step in range(e.steps):
             for row in range(layer.rows):
-                memcpy(e.way[i].reversed_ + (step * layer.rows + row) * inputs,
+                memcpy(e.direction[i].reversed_ + (step * layer.rows + row) * inputs,
                        e.quantized + (time_of(e, d, row, e.first + step) * layer.rows + row) * inputs, inputs)
     g.m = e.steps * layer.rows
     g.a.data, g.a.row, g.a.column, g.a.zero_point = source_of(e, i), inputs, 1, e.src_zero
@@ -120,21 +120,21 @@ cdef void run_cell(const Execution *e, int i, i8_dynamic_cell_args *c, int64_t p
     """Compute the next state and the results of some panels of one row, from the sums in `c`."""
     cdef const Layer *layer = &e.layer
     cdef const Direction *d = &layer.direction[i]
-    cdef const Way *w = &e.way[i]
+    cdef const DynamicDirection *v = &e.direction[i]
     cdef int64_t column = panel * GATES * I8_PANEL, unit = panel * I8_PANEL, place = row * layer.state_row + unit
     cdef int64_t units = min(c.panels * I8_PANEL, layer.units - unit), at = (step - e.first) * layer.rows + row
-    cdef float *after = w.states[~step & 1] + place
+    cdef float *after = v.states[~step & 1] + place
     cdef char *dst = d.dst + time_of(e, d, row, step) * d.dst_step + row * d.dst_row + 4 * unit
     if step >= steps_of(e, row):
-        memcpy(after, w.states[step & 1] + place, 4 * units)
+        memcpy(after, v.states[step & 1] + place, 4 * units)
         memset(dst, 0, 4 * units)
         return
     c.x = d.sums + at * layer.sums_row + column
-    c.x_scale, c.h_scale, c.bias = w.source_scale + column, w.state_scale + column, d.bias + column
-    c.h_sums = w.state_sums + column
-    c.x_zero = NULL if w.source_zero is NULL else w.source_zero + column
-    c.h_zero = NULL if w.state_zero is NULL else w.state_zero + column
-    c.x_excess = 0 if w.source_zero is NULL else excess(source_of(e, i) + at * layer.inputs, layer.inputs, e.src_zero)
+    c.x_scale, c.h_scale, c.bias = v.source_scale + column, v.state_scale + column, d.bias + column
+    c.h_sums = v.state_sums + column
+    c.x_zero = NULL if v.source_zero is NULL else v.source_zero + column
+    c.h_zero = NULL if v.state_zero is NULL else v.state_zero + column
+    c.x_excess = 0 if v.source_zero is NULL else excess(source_of(e, i) + at * layer.inputs, layer.inputs, e.src_zero)
     c.memory, c.output = d.memory + place, after
     layer.kernels.recurrent.dynamic_lstm(c)
     memcpy(dst, after, 4 * units)
@@ -147,7 +147,7 @@ cdef void run_step(const Execution *e, int i, const Part *part, int64_t step) no
     cdef int64_t tiles = ceil_div(layer.rows, layer.kernels.gemm.mr), panel = part.panel, tile, row, end, k
     cdef int64_t together = I8_MAX_CELLS // ceil_div(layer.rows, tiles)
     cdef int zero
-    quantize_state(e, e.way[i].states[step & 1], part.bytes, &c.state_scale, &zero)
+    quantize_state(e, e.direction[i].states[step & 1], part.bytes, &c.state_scale, &zero)
     c.source_scale, c.state_zero = e.src_scale, zero
     while panel < part.panel_end:
         c.panels = <int>min(together, part.panel_end - panel)
@@ -158,7 +158,7 @@ cdef void run_step(const Execution *e, int i, const Part *part, int64_t step) no
             for k in range(row, end):
                 c.h = sums + (k - row) * c.panels * GATES * I8_PANEL
                 c.h_excess = 0
-                if e.way[i].state_zero is not NULL:
+                if e.direction[i].state_zero is not NULL:
                     c.h_excess = excess(part.bytes + k * layer.state_row, layer.units, zero)
                 run_cell(e, i, &c, panel, k, step)
         panel += c.panels
@@ -204,12 +204,13 @@ cdef void start_states(const Execution *e) noexcept nogil:
     cdef int i
     for i in range(layer.directions):
         d = &layer.direction[i]
-        memset(e.way[i].states[0], 0, size)
-        memset(e.way[i].states[1], 0, size)
+        memset(e.direction[i].states[0], 0, size)
+        memset(e.direction[i].states[1], 0, size)
         memset(d.memory, 0, size)
         for row in range(layer.rows):
-            if e.way[i].h0 is not NULL:
-                memcpy(e.way[i].states[0] + row * layer.state_row, e.way[i].h0 + row * layer.units, 4 * layer.units)
+            if e.direction[i].h0 is not NULL:
+                memcpy(e.direction[i].states[0] + row * layer.state_row, e.direction[i].h0 + row * layer.units,
+                       4 * layer.units)
             if d.c0 is not NULL:
                 memcpy(d.memory + row * layer.state_row, d.c0 + row * layer.units, 4 * layer.units)
 
@@ -223,7 +224,7 @@ cdef void finish_states(const Execution *e) noexcept nogil:
     for i in range(layer.directions):
         d = &layer.direction[i]
         for row in range(layer.rows):
-            memcpy(d.last_h + row * size, e.way[i].states[layer.steps & 1] + row * layer.state_row, size)
+            memcpy(d.last_h + row * size, e.direction[i].states[layer.steps & 1] + row * layer.state_row, size)
             memcpy(d.last_c + row * layer.units, d.memory + row * layer.state_row, size)
 
 

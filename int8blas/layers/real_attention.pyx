@@ -21,7 +21,7 @@ from int8blas.core.kernels cimport (
 from int8blas.core.memory cimport ALIGNMENT, acquire, carve, release
 from int8blas.core.results cimport empty_of
 from int8blas.core.split cimport ceil_div, round_up, share
-from int8blas.core.threads cimport GIL_WORK, max_threads, paid_threads, run_work
+from int8blas.core.threads cimport KEEPS_GIL_WORK, max_threads, paid_threads, run_work
 from int8blas.layers.real_product cimport (
     BLOCK_ROWS, FEW_ROWS, THREAD_PRODUCTS, RealArea, RealJob, area_floats, find_area, multiply_area, set_a, set_b,
     set_y, stack_shape)
@@ -184,7 +184,7 @@ cdef int run(AttentionJob *job) except -1:
     job.softmax.src_row = job.softmax.dst_row = 4 * job.width
     job.softmax.src_type, job.softmax.dst_type, job.softmax.log = I8_TYPE_F32, I8_TYPE_F32, False
     job.softmax.scale, job.softmax.dst_scale, job.softmax.dst_zero, job.softmax.plus = 1, 1, -0.0, NULL
-    if run_work(attend_part, job, min(threads, count * blocks), work, THREAD_PRODUCTS, GIL_WORK):
+    if run_work(attend_part, job, min(threads, count * blocks), work, THREAD_PRODUCTS, KEEPS_GIL_WORK):
         raise MemoryError("attention: no memory for the workspace")
     return 0
 

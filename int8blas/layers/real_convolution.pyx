@@ -18,7 +18,7 @@ from int8blas.core.kernels cimport I8_PANEL, current_kernels, i8_kernels, i8_rea
 from int8blas.core.memory cimport acquire, release
 from int8blas.core.results cimport empty_of
 from int8blas.core.split cimport share
-from int8blas.core.threads cimport GIL_WORK, THREAD_DEPTHWISE_WORK, max_threads, paid_threads, run_work
+from int8blas.core.threads cimport KEEPS_GIL_WORK, THREAD_DEPTHWISE_WORK, max_threads, paid_threads, run_work
 from int8blas.layers.real_product cimport (
     MOST_SPATIAL, THREAD_PRODUCTS, RealArea, RealJob, RealWindows, area_floats, copy_elements, divide, find_area,
     multiply_area)
@@ -150,7 +150,7 @@ cdef int filter_channels(cnp.ndarray image, cnp.ndarray weights, RealWindows *w,
     job.y = <float *>cnp.PyArray_DATA(y)
     work = <double>job.units * job.count * job.taps
     if run_work(filter_part, &job, min(job.units, <int64_t>paid_threads(work, THREAD_DEPTHWISE_WORK, max_threads())),
-                work, THREAD_DEPTHWISE_WORK, GIL_WORK):
+                work, THREAD_DEPTHWISE_WORK, KEEPS_GIL_WORK):
         raise MemoryError("a convolution of real numbers: no memory for the workspace")
     return 0
 
@@ -173,7 +173,7 @@ cdef int multiply_windows(cnp.ndarray image, cnp.ndarray weights, RealWindows *w
     p.weights, p.scale, p.block_scales, p.windows = NULL, NULL, NULL, w
     job.bias = bias
     work = <double>p.count * p.rows * p.k * p.columns
-    if run_work(multiply_part, &job, divide(p), work, THREAD_PRODUCTS, GIL_WORK):
+    if run_work(multiply_part, &job, divide(p), work, THREAD_PRODUCTS, KEEPS_GIL_WORK):
         raise MemoryError("a convolution of real numbers: no memory for the workspace")
     return 0
 

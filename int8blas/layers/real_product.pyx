@@ -35,7 +35,7 @@ from int8blas.core.results cimport empty_of
 from int8blas.core.signatures import Signature
 from int8blas.core.split cimport ceil_div, round_up, share
 from int8blas.core.words import check_created, check_once, either, is_option, shown
-from int8blas.core.threads cimport GIL_WORK, max_threads, paid_threads, run_work
+from int8blas.core.threads cimport KEEPS_GIL_WORK, max_threads, paid_threads, run_work
 from int8blas.gemm.four_bits cimport PackedB4
 from int8blas.gemm.packing cimport PackedB, pack
 from int8blas.gemm.packing import pack_b
@@ -329,7 +329,7 @@ cdef int64_t divide(RealJob *job) noexcept:
 cdef int multiply(RealJob *job) except -1:
     """Compute all products. k is at least 1."""
     cdef double work = <double>job.count * job.rows * job.k * job.columns
-    if work and run_work(multiply_part, job, divide(job), work, THREAD_PRODUCTS, GIL_WORK):
+    if work and run_work(multiply_part, job, divide(job), work, THREAD_PRODUCTS, KEEPS_GIL_WORK):
         raise MemoryError("a product of real numbers: no memory for the workspace")
     return 0
 

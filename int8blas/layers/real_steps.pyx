@@ -29,7 +29,7 @@ import numpy as np
 from int8blas.core.kernels cimport I8_CHUNK, i8_kernels, i8_post_op
 from int8blas.core.results cimport empty_of
 from int8blas.core.split cimport round_up
-from int8blas.core.threads cimport max_threads, run_parts
+from int8blas.core.threads cimport max_threads, parallel_for
 from int8blas.core.turns cimport end_turn, take_turn
 from int8blas.gemm.driver cimport gemm
 from int8blas.gemm.problem cimport DynamicSource, Problem
@@ -75,7 +75,7 @@ cdef int multiply_state(Gates *g) noexcept nogil:
     """Multiply the state by its weights. Return 0, or -1 if there is no memory."""
     cdef Problem product
     if g.product is NULL:
-        return run_parts(multiply_part, &g.all, g.threads, <int>g.threads)
+        return parallel_for(multiply_part, &g.all, g.threads, <int>g.threads)
     product = g.product[0]
     return gemm(&product)
 
@@ -171,7 +171,7 @@ cdef int run_gru(Gates *g, bint reset_after) noexcept nogil:
         if not reset_after:
             for u in range(g.size):
                 g.other[u] = r[u] * g.h[u]
-            if run_parts(multiply_part, &g.last, g.last_threads, <int>g.last_threads):
+            if parallel_for(multiply_part, &g.last, g.last_threads, <int>g.last_threads):
                 return -1
         for row in range(g.rows):
             to, sums = n + row * g.units, g.sums + row * width + 2 * g.units

@@ -29,7 +29,7 @@ from int8blas.core.machine cimport this_machine
 from int8blas.core.memory cimport ALIGNMENT, acquire, carve, release
 from int8blas.core.split cimport ceil_div, round_up, share
 from int8blas.core.threads cimport (
-    THREAD_REALS, THREAD_STEP_WORK, i8_barrier, i8_wait, paid_threads, region_threads, run_parts, run_team)
+    THREAD_REALS, THREAD_STEP_WORK, i8_barrier, i8_wait, paid_threads, parallel_for, region_threads, run_team)
 from int8blas.gemm.driver cimport gemm
 from int8blas.gemm.packing cimport PackedB
 from int8blas.gemm.problem cimport Problem, start
@@ -198,8 +198,8 @@ cdef int source_sums(const Layer *layer, const Direction *d, int64_t time, int64
         g.a.row = layer.src_step if layer.rows == 1 else layer.src_row
     else:
         g.a.data, g.a.row = layer.source, source_row(layer)
-        run_parts(copy_row, &stretch, steps * layer.rows,
-                  paid_threads(<double>g.m * layer.inputs, THREAD_REALS, layer.threads))
+        parallel_for(copy_row, &stretch, steps * layer.rows,
+                     paid_threads(<double>g.m * layer.inputs, THREAD_REALS, layer.threads))
     g.a.column = 1
     g.c.data, g.c.row, g.c.column = <char *>d.sums, 4 * layer.sums_row, 4
     return gemm(&g)

@@ -31,7 +31,7 @@ from int8blas.layers.recurrent cimport (
     set_factor, set_weights)
 from int8blas.core.signatures import Signature
 from int8blas.core.words import check_created, check_once, shown
-from int8blas.layers.rnn_arguments import DIRECTIONS, by_panel, cells_of, factors, in_order_of_length, lose
+from int8blas.layers.rnn_arguments import DIRECTIONS, by_panel, cells_of, factors, in_order_of_length, spread_nan
 from int8blas.core.split cimport round_up
 from int8blas.core.threads cimport max_threads
 from int8blas.core.turns cimport end_turn, take_turn
@@ -248,7 +248,7 @@ cdef class RecurrentLayer:
             self.run(i, x, y, h, c, h_t, c_t, sequences, kept)
             x = y
         if lost is not None:
-            lose(*lost, self.direction, lengths, target, h_t, c_t)
+            spread_nan(*lost, self.direction, lengths, target, h_t, c_t)
         if target is not result:
             result[...] = target
         shape = states[2 - self._lead:]

@@ -236,9 +236,9 @@ def by_panel(values: npt.NDArray[Any], phases: tuple[int, ...]) -> npt.NDArray[A
     return np.concatenate(columns, axis=-1)
 
 
-def lose(
-    bad: npt.NDArray[np.bool_],
-    begins: npt.NDArray[np.bool_],
+def spread_nan(
+    not_finite: npt.NDArray[np.bool_],
+    first_states: npt.NDArray[np.bool_],
     direction: str,
     lengths: Any,
     dst: npt.NDArray[Any],
@@ -248,19 +248,19 @@ def lose(
     """Store NaN in the float results of sequences with a step that is not finite: in the results of this step, and of
     all later steps in the order of the direction.
 
-    `bad` is true for each step (t, n) of the source that is not finite, and `begins` for each first state (layers,
-    directions, n) that is not finite.
+    `not_finite` is true for each step (t, n) of the source that is not finite, and `first_states` for each first state
+    (layers, directions, n) that is not finite.
     """
-    inside = np.arange(len(bad))[:, np.newaxis] < (len(bad) if lengths is None else lengths)
-    layers, directions = begins.shape[:2]
+    inside = np.arange(len(not_finite))[:, np.newaxis] < (len(not_finite) if lengths is None else lengths)
+    layers, directions = first_states.shape[:2]
     units = h_t.shape[-1]
     for layer in range(layers):
-        bad = bad & inside
-        seen = np.zeros_like(bad)
+        not_finite = not_finite & inside
+        seen = np.zeros_like(not_finite)
         for way in range(directions):
             order = slice(None, None, -1 if way or direction == "right2left" else 1)
-            lost = (np.logical_or.accumulate(bad[order], axis=0) | begins[layer, way])[order] & inside
-            last = bad.any(axis=0) | begins[layer, way]
+            lost = (np.logical_or.accumulate(not_finite[order], axis=0) | first_states[layer, way])[order] & inside
+            last = not_finite.any(axis=0) | first_states[layer, way]
             for state in (h_t, c_t):
                 if state is not None and state.dtype.kind == "f":
                     state[layer, way][last] = np.nan
@@ -268,4 +268,4 @@ def lose(
                 columns = slice(way * units, (way + 1) * units) if dst.shape[2] > units else slice(None)
                 dst[:, :, columns][lost] = np.nan
             seen |= lost
-        bad = seen
+        not_finite = seen

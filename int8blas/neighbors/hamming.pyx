@@ -14,7 +14,7 @@ from int8blas.core.arrays cimport as_memory, int8_operand, output_of
 from int8blas.core.kernels cimport I8_GROUP, I8_PANEL, current_kernels, i8_hamming_args, i8_kernels
 from int8blas.core.memory cimport acquire, release
 from int8blas.core.split cimport ceil_div
-from int8blas.core.threads cimport GIL_BYTES, THREAD_BYTES, run_work
+from int8blas.core.threads cimport KEEPS_GIL_BYTES, THREAD_BYTES, run_work
 from int8blas.core.traced import traced
 from int8blas.gemm.call cimport is_usable
 from int8blas.gemm.operand cimport SIGN_BIT
@@ -194,7 +194,7 @@ def hamming(x, y, *, out=None):
     job.out, job.out_row = <int32_t *>cnp.PyArray_DATA(target), cnp.PyArray_STRIDE(target, 0) // <int>sizeof(int32_t)
     job.panels = max(<int64_t>1, UNIT_BYTES // max(<int64_t>1, I8_PANEL * job.k))
     units = ceil_div(job.rows, UNIT_ROWS) * ceil_div(job.columns, job.panels * I8_PANEL)
-    if run_work(run_unit, &job, units, <double>job.rows * job.columns * (job.k + 4), THREAD_BYTES, GIL_BYTES):
+    if run_work(run_unit, &job, units, <double>job.rows * job.columns * (job.k + 4), THREAD_BYTES, KEEPS_GIL_BYTES):
         raise MemoryError("hamming: no memory for the workspace")
     if out is not None:
         if not np.may_share_memory(target, given):

@@ -13,7 +13,7 @@ from libc.string cimport memset
 from int8blas.core.kernels cimport I8_DOTS_16, I8_GROUP, I8_X_UNSIGNED, I8_Y_UNSIGNED, i8_distance_args, i8_dot_args
 from int8blas.core.memory cimport acquire, release
 from int8blas.core.split cimport ceil_div, round_down, round_up
-from int8blas.core.threads cimport GIL_WORK, THREAD_BYTES, max_threads, run_work
+from int8blas.core.threads cimport KEEPS_GIL_WORK, THREAD_BYTES, max_threads, run_work
 from int8blas.gemm.driver cimport gemm
 from int8blas.gemm.operand cimport SHIFT, SIGN_BIT, address
 from int8blas.gemm.paths.long_k cimport vectors_of_kernel
@@ -187,7 +187,7 @@ cdef int distances_in_place(const Problem *g) noexcept:
     # With few rows x, reading y takes longer than multiplying, so the work is at least the time of reading y.
     status = run_work(
         block_distances, &job, ceil_div(g.n, job.rows),
-        <double>g.n * g.k * max(<double>g.m, thread_work(g) / THREAD_BYTES), thread_work(g), GIL_WORK
+        <double>g.n * g.k * max(<double>g.m, thread_work(g) / THREAD_BYTES), thread_work(g), KEEPS_GIL_WORK
     )
     release(job.wide)
     return status

@@ -34,7 +34,7 @@ from int8blas.core.kernels cimport (
     I8_COSINE, I8_GROUP, I8_HAMMING, I8_PANEL, I8_SQEUCLIDEAN, i8_above_args, i8_hamming_args)
 from int8blas.core.memory cimport ALIGNMENT, LINE, acquire, allocate, carve, free, release
 from int8blas.core.split cimport ceil_div, share
-from int8blas.core.threads cimport THREAD_BYTES, run_parts, threads_for_bytes
+from int8blas.core.threads cimport THREAD_BYTES, parallel_for, threads_for_bytes
 from int8blas.gemm.driver cimport gemm
 from int8blas.gemm.operand cimport SIGN_BIT, address
 from int8blas.gemm.packing cimport squares_of_panel
@@ -476,7 +476,7 @@ cdef int search_step(Search *s, int64_t panels) noexcept nogil:
     cdef StepJob job
     cdef int status
     job.s, job.end = s, min(s.panel + panels, s.panels)
-    status = run_parts(search_part, &job, s.parts, s.parts)
+    status = parallel_for(search_part, &job, s.parts, s.parts)
     s.panel = job.end
     return status
 
@@ -507,7 +507,7 @@ cdef int finish_query(const void *job, int64_t query, int64_t _queries) noexcept
 cdef void finish(Search *s) noexcept nogil:
     """Merge and sort the best rows of each query, into the items of the first part."""
     cdef bint pays = <double>s.parts * s.queries * s.most > FINISHED_ITEMS
-    run_parts(finish_query, s, s.queries, s.parts if pays else 1)
+    parallel_for(finish_query, s, s.queries, s.parts if pays else 1)
 
 
 # The memory of search_packed, for a batch of at most MOST_QUERIES queries.

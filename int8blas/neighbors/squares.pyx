@@ -6,7 +6,7 @@ import numpy as np
 
 from int8blas.core.kernels cimport current_kernels, i8_kernels
 from int8blas.core.split cimport share
-from int8blas.core.threads cimport GIL_BYTES, THREAD_PACKED_BYTES, run_parts, threads_for
+from int8blas.core.threads cimport KEEPS_GIL_BYTES, THREAD_PACKED_BYTES, parallel_for, threads_for
 from int8blas.gemm.squares cimport SOME_ROWS, Rows, add_short_squares
 
 cnp.import_array()
@@ -37,7 +37,7 @@ cdef int square_rows(const void *job, int64_t part, int64_t parts) noexcept nogi
 cdef bint pays_for_threads(cnp.ndarray x) noexcept:
     """Return whether the sums of squares of a matrix's rows have enough work for more than one thread."""
     cdef int64_t size = cnp.PyArray_SIZE(x)
-    return size > GIL_BYTES and threads_for(<double>size, THREAD_PACKED_BYTES, <double>cnp.PyArray_DIM(x, 0)) > 1
+    return size > KEEPS_GIL_BYTES and threads_for(<double>size, THREAD_PACKED_BYTES, <double>cnp.PyArray_DIM(x, 0)) > 1
 
 
 cdef void run_squares(cnp.ndarray x, SquaresJob *job, int threads) noexcept:
@@ -48,12 +48,12 @@ cdef void run_squares(cnp.ndarray x, SquaresJob *job, int threads) noexcept:
     job.rows.count, job.rows.k = rows, cnp.PyArray_DIM(x, 1)
     job.rows.row_stride, job.rows.k_stride = cnp.PyArray_STRIDE(x, 0), cnp.PyArray_STRIDE(x, 1)
     job.rows.is_signed = cnp.PyArray_TYPE(x) == cnp.NPY_INT8
-    if size <= GIL_BYTES:
+    if size <= KEEPS_GIL_BYTES:
         square_rows(job, 0, 1)
         return
     threads = <int>min(<int64_t>threads, max(<int64_t>1, rows))
     with nogil:
-        run_parts(square_rows, job, threads, threads)
+        parallel_for(square_rows, job, threads, threads)
 
 
 cdef cnp.ndarray row_squares(cnp.ndarray x, int threads):

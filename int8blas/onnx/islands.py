@@ -33,16 +33,16 @@ def with_islands(network: Network) -> Network:
     calls = fused(replace(network, graph=graph)).graph.nodes if quantized else []
     inside = [call for call in calls if any(map(is_int8, walked(call)))]
     if not any(TABLE.traits_of(node).factors for call in inside for node in walked(call)):
-        groups, free = [nodes] if nodes else [], set()
+        groups, derived = [nodes] if nodes else [], set()
     else:
-        free = of_constants(graph, network.opsets)
-        own = {part for call in inside for part in (call.parts or (call.label,))}
-        groups = [group for group in grouped(graph, own, free) if is_worth_it(group, network.opsets)]
+        derived = derived_tensors(graph, network.opsets)
+        int8_labels = {part for call in inside for part in (call.parts or (call.label,))}
+        groups = [group for group in grouped(graph, int8_labels, derived) if is_worth_it(group, network.opsets)]
     if not groups:
         return network
     types = Pattern.of(graph)
     island_of = {id(node): i for i, group in enumerate(groups) for node in group}
-    made = [island_node(graph, group, types, network.opsets, free) for group in groups]
+    made = [island_node(graph, group, types, network.opsets, derived) for group in groups]
     kept = [node for node in nodes if id(node) not in island_of]
     graph = replace(graph, nodes=[*kept, *made])
     return replace(network, graph=replace(graph, nodes=in_order(graph, ())), opsets={**network.opsets, DOMAIN: 1})
@@ -53,7 +53,7 @@ def walked(node: Node) -> list[Node]:
     return [node, *(inner for graph in node.subgraphs() for inner in graph.walk())]
 
 
-def of_constants(graph: Graph, opsets: Mapping[str, int]) -> set[str]:
+def derived_tensors(graph: Graph, opsets: Mapping[str, int]) -> set[str]:
     """Return the tensors that depend on constants alone. An island computes the tensors of constants that it needs."""
     known = {*graph.constants, ""}
     for node in graph.nodes:
@@ -63,27 +63,27 @@ def of_constants(graph: Graph, opsets: Mapping[str, int]) -> set[str]:
     return known - graph.constants.keys() - {""}
 
 
-def grouped(graph: Graph, own: set[str], free: set[str]) -> list[list[Node]]:
-    """Return the connected sets of nodes whose labels are not in `own`. No path leaves a set and enters it again. Nodes
-    that make tensors of `free` belong to no set.
+def grouped(graph: Graph, int8_labels: set[str], derived: set[str]) -> list[list[Node]]:
+    """Return the connected sets of nodes whose labels are not in `int8_labels`. No path leaves a set and enters it
+    again. Nodes that make tensors of `derived` belong to no set.
 
-    Nodes are of two kinds: with a label in `own`, and with another label. The level of a node is the largest number of
-    changes of kind along a path that leads to the node. A path that leaves the nodes of one level and kind never
-    returns to these nodes.
+    Nodes are of two kinds: with a label in `int8_labels`, and with another label. The level of a node is the largest
+    number of changes of kind along a path that leads to the node. A path that leaves the nodes of one level and kind
+    never returns to these nodes.
     """
-    bound = [node for node in graph.nodes if free.isdisjoint(node.outputs)]
+    bound = [node for node in graph.nodes if derived.isdisjoint(node.outputs)]
     producers = {name: node for node in bound for name in node.outputs if name}
     levels: dict[int, int] = {}
     groups: dict[int, list[Node]] = {}
     for node in bound:
-        level, outside = 0, node.label in own
+        level, outside = 0, node.label in int8_labels
         before = [producers[name] for name in sorted(node.reads) if name in producers]
         for each in before:
-            level = max(level, levels[id(each)] + ((each.label in own) != outside))
+            level = max(level, levels[id(each)] + ((each.label in int8_labels) != outside))
         levels[id(node)] = level
         if outside:
             continue
-        joined = [groups[id(each)] for each in before if each.label not in own and levels[id(each)] == level]
+        joined = [groups[id(each)] for each in before if each.label not in int8_labels and levels[id(each)] == level]
         group = [node]
         for other in {id(each): each for each in joined}.values():
             group = [*other, *group] if len(other) < len(group) else other + group
@@ -98,12 +98,14 @@ def is_worth_it(group: Sequence[Node], opsets: Mapping[str, int]) -> bool:
     return heavy or sum(node.operator != "Constant" and not TABLE.traits_of(node).view for node in group) >= FEWEST
 
 
-def island_node(graph: Graph, group: Sequence[Node], types: Pattern, opsets: Mapping[str, int], free: set[str]) -> Node:
-    """Return the node that replaces an island, and the nodes that compute tensors of `free` for the island."""
+def island_node(
+    graph: Graph, group: Sequence[Node], types: Pattern, opsets: Mapping[str, int], derived: set[str]
+) -> Node:
+    """Return the node that replaces an island, and the nodes that compute tensors of `derived` for the island."""
     inside = {id(node) for node in group}
     wanted = set().union(*(node.reads for node in group))
     for node in reversed(graph.nodes):
-        if not free.isdisjoint(node.outputs) and not wanted.isdisjoint(node.outputs):
+        if not derived.isdisjoint(node.outputs) and not wanted.isdisjoint(node.outputs):
             inside.add(id(node))
             wanted |= node.reads
     nodes = [node for node in graph.nodes if id(node) in inside]

@@ -35,13 +35,13 @@ def read(source: Any) -> Network:
     except ImportError as error:
         raise ImportError("reading an ONNX file needs the package onnx: pip install 'int8blas[onnx]'") from error
     path = None
-    apart: dict[int, bytes] = {}
+    raw_by_index: dict[int, bytes] = {}
     if isinstance(source, (str, os.PathLike)):
         path = Path(source)
         with contents(path) as data:
-            model, apart = parsed(onnx, data, str(path))
+            model, raw_by_index = parsed(onnx, data, str(path))
     elif isinstance(source, (bytes, bytearray, memoryview)):
-        model, apart = parsed(onnx, bytes(source), f"{len(source)} bytes")
+        model, raw_by_index = parsed(onnx, bytes(source), f"{len(source)} bytes")
     elif isinstance(source, onnx.ModelProto):
         model = source
     else:
@@ -57,7 +57,7 @@ def read(source: Any) -> Network:
             f"{DOMAIN!r}, whose operators only a loaded model has"
         )
     reader = Reader(onnx, path, opsets)
-    graph = reader.graph(model.graph, apart)
+    graph = reader.graph(model.graph, raw_by_index)
     # Before version 4 of the format every constant was also an input, so the inputs do not say which constants a feed
     # may replace.
     ports = model.graph.input if model.ir_version >= 4 else ()
@@ -78,9 +78,9 @@ def contents(path: Path) -> Iterator[Any]:
         yield data
 
 
-# The reader copies tensors of more than APART bytes once, from file to constant. Protobuf would copy the bytes of such
-# a tensor twice.
-APART = 1 << 14
+# The reader copies tensors of more than LARGE_BYTES bytes once, from file to constant. Protobuf would copy the bytes of
+# such a tensor twice.
+LARGE_BYTES = 1 << 14
 # Tags of fields of ModelProto, GraphProto and TensorProto. The low 3 bits of a tag are the type of the value, and
 # the other bits are the number of the field. After BYTES_FOLLOW come the size of the value and its bytes.
 BYTES_FOLLOW = 2
@@ -91,16 +91,16 @@ def parsed(onnx: Any, data: Any, name: str) -> tuple[Any, dict[int, bytes]]:
     """Parse a model. Return the model without the raw bytes of large constants, and these bytes by the constants'
     indices."""
     model = onnx.ModelProto()
-    apart: dict[int, bytes] = {}
+    raw_by_index: dict[int, bytes] = {}
     try:
-        small, apart = without_weights(data)
+        small, raw_by_index = without_weights(data)
     except (IndexError, ValueError):  # protobuf describes the damage
         small = data[:]
     try:
         model.ParseFromString(small)
     except import_module("google.protobuf.message").DecodeError as error:
         raise ValueError(f"source must be an ONNX model, got {name}, which cannot be decoded: {error}") from None
-    return model, apart
+    return model, raw_by_index
 
 
 def without_weights(data: Any) -> tuple[bytes, dict[int, bytes]]:
@@ -110,19 +110,19 @@ def without_weights(data: Any) -> tuple[bytes, dict[int, bytes]]:
     if len(graphs) != 1 or any(tag == FUNCTIONS for tag, *_ in tops):
         return data[:], {}
     _, start, begin, end = graphs[0]
-    apart, pieces, done, index = {}, [], begin, -1
+    raw_by_index, pieces, done, index = {}, [], begin, -1
     for tag, first, inside, after in fields(data, begin, end):
         index += tag == INITIALIZER
-        if tag == INITIALIZER and after - inside > APART:
+        if tag == INITIALIZER and after - inside > LARGE_BYTES:
             raw = [field for field in fields(data, inside, after) if field[0] == RAW_DATA]
             if len(raw) == 1:
                 _, before, raw_begin, raw_end = raw[0]
-                apart[index] = data[raw_begin:raw_end]
+                raw_by_index[index] = data[raw_begin:raw_end]
                 rest = data[inside:before] + data[raw_end:after]
                 pieces += [data[done:first], header(INITIALIZER, len(rest)), rest]
                 done = after
     graph = b"".join([*pieces, data[done:end]])
-    return b"".join([data[:start], header(GRAPH, len(graph)), graph, data[end:]]), apart
+    return b"".join([data[:start], header(GRAPH, len(graph)), graph, data[end:]]), raw_by_index
 
 
 def fields(data: Any, at: int, end: int) -> Iterator[tuple[int, int, int, int]]:
@@ -206,14 +206,14 @@ class Reader:
         self.opsets = opsets
         self.dtypes: dict[int, np.dtype[Any]] = {}
 
-    def graph(self, proto: Any, apart: Mapping[int, bytes]) -> Graph:
-        """Convert a graph with its constants and nodes. `apart` maps indices of constants to raw bytes that
+    def graph(self, proto: Any, raw_by_index: Mapping[int, bytes]) -> Graph:
+        """Convert a graph with its constants and nodes. `raw_by_index` maps indices of constants to raw bytes that
         `proto` lacks."""
         constants = {each.values.name: self.sparse(each) for each in proto.sparse_initializer}
         for i, tensor in enumerate(proto.initializer):
             if tensor.name in constants:
                 raise ValueError(f"constants must have distinct names, got {tensor.name!r} twice")
-            constants[tensor.name] = self.tensor(tensor, f"constant {tensor.name!r}", apart.get(i))
+            constants[tensor.name] = self.tensor(tensor, f"constant {tensor.name!r}", raw_by_index.get(i))
         nodes = [self.node(node) for node in proto.node]
         inputs = tuple(self.value(value) for value in proto.input if value.name not in constants)
         outputs = tuple(self.value(value) for value in proto.output)

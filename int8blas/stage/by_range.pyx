@@ -15,7 +15,7 @@ from int8blas.core.arrays cimport float32s
 from int8blas.core.kernels cimport I8_TYPE_F32, I8_U8, current_kernels, i8_elements_args, i8_kernels
 from int8blas.core.results cimport empty_of
 from int8blas.core.split cimport share
-from int8blas.core.threads cimport GIL_BYTES, MAX_RANGES, THREAD_REALS, max_threads, paid_threads, run_parts
+from int8blas.core.threads cimport KEEPS_GIL_BYTES, MAX_RANGES, THREAD_REALS, max_threads, paid_threads, parallel_for
 from int8blas.core.turns cimport end_turn, keeps_gil, take_turn
 
 cnp.import_array()
@@ -75,13 +75,13 @@ cdef void quantize_by_range(const i8_kernels *kernels, uint8_t *dst, const float
     cdef int i, parts = paid_threads(<double>size, THREAD_REALS, <double>min(threads, MAX_RANGES))
     cdef Job job = Job(kernels, src, dst, size, NULL, 1, 0)
     job.ends = &ends[0]
-    run_parts(part_range, &job, parts, parts)
+    parallel_for(part_range, &job, parts, parts)
     whole[0] = whole[1] = 0
     for i in range(parts):
         widen_range(whole, ends + 2 * i)
     range_parameters(whole, scale, zero)
     job.scale, job.zero = scale[0], zero[0]
-    run_parts(quantize_part, &job, parts, parts)
+    parallel_for(quantize_part, &job, parts, parts)
 
 
 def quantize_whole(x):
@@ -111,7 +111,7 @@ def quantize_whole(x):
         source = np.ascontiguousarray(source)
     y = empty_of((<object>source).shape, cnp.NPY_UINT8)
     size, dst, src = cnp.PyArray_SIZE(source), <uint8_t *>cnp.PyArray_DATA(y), <const float *>cnp.PyArray_DATA(source)
-    if keeps_gil(<double>(5 * size), GIL_BYTES):
+    if keeps_gil(<double>(5 * size), KEEPS_GIL_BYTES):
         quantize_by_range(current_kernels(), dst, src, size, &scale, &zero, 1)
     else:
         with nogil:

@@ -715,7 +715,7 @@ cdef class Bound:
         g.epilogue.kind, g.epilogue.type = I8_QUANTIZED, self.type
         g.epilogue.stage, g.epilogue.row_scales, g.epilogue.doubled = &self.stage, NULL, False
         g.a.zero_point, g.b.zero_point = self.ao, self.bo
-        g.known.large_zeros = self.far
+        g.known.far_zeros = self.far
         if self.scale_groups.size:
             g.epilogue.kind, g.epilogue.scale_groups = I8_SCALE_GROUPS, &self.scale_groups
         if self._ao_rows is not None:

@@ -17,9 +17,9 @@ from int8blas.torch.ops import (
     geometry,
     is_channels_last,
     layer_of,
-    lowered,
     make_convolution,
     runs_now,
+    to_autocast_dtype,
     traces,
 )
 
@@ -141,12 +141,12 @@ class Int8Conv(WeightedModule):
                 layer = layers[last]
             else:
                 layer = layers[last] = self._layer_for(output_padding, last)
-            return lowered(convolve(layer, x, last))
+            return to_autocast_dtype(convolve(layer, x, last))
         result: Tensor = convolution(
             x, self.quantized, self.scale, self.bias, list(self.stride), [p for pair in pads for p in pair],
             list(self.dilation), self.groups, list(output_padding) if self.transposed else [], self.label,
         )  # fmt: skip
-        return lowered(result)
+        return to_autocast_dtype(result)
 
     def padding_for(self, x: Tensor, output_size: Sequence[int]) -> tuple[int, ...]:
         """Return the output padding with which a transposed convolution of x has the given size.

@@ -23,10 +23,10 @@ from int8blas.torch.ops import (
     as_tensor,
     keep_layer,
     linear,
-    lowered,
     make_layer,
     multiply_rows,
     runs_now,
+    to_autocast_dtype,
     traces,
     unpacked,
     unpacked_weight,
@@ -248,13 +248,13 @@ class Int8Linear(WeightedModule):
     def forward(self, input: Tensor) -> Tensor:
         """Return ``input @ weight.T + bias`` for an input of shape (..., in_features)."""
         if is_dynamo_compiling():  # other compilers give subclasses of Tensor
-            return lowered(self._operator(input))
+            return to_autocast_dtype(self._operator(input))
         try:
             if not runs_now(input):
-                return lowered(self._operator(input))
+                return to_autocast_dtype(self._operator(input))
             if not self._held.holds(self._buffers.values()):
                 self._renew()
-            return lowered(multiply_rows(self._layer, input, self.in_features, self.out_features))
+            return to_autocast_dtype(multiply_rows(self._layer, input, self.in_features, self.out_features))
         except (TypeError, ValueError) as error:
             error.add_note(f"in {self.told()}")
             raise

@@ -37,12 +37,12 @@ FLOATS = (FLOAT32, torch.bfloat16, torch.float16)
 REMEDY = "call int8blas.torch.dequantize_(model) before training, or train the float model and quantize it again"
 
 
-def told_of(kind: str, name: str) -> str:
+def described(kind: str, name: str) -> str:
     """Return the kind of a module, after the name of the module in its model, if it has a name."""
     return f"module {name!r}, {kind}," if name else kind
 
 
-def lowered(y: Tensor) -> Tensor:
+def to_autocast_dtype(y: Tensor) -> Tensor:
     """Return a result in the dtype of torch.autocast, if autocast is on for the CPU, like torch's own products."""
     if _is_any_autocast_enabled() and torch.is_autocast_enabled("cpu"):
         return y.to(torch.get_autocast_dtype("cpu"))
@@ -210,7 +210,7 @@ def refuse_vmap(kind: str, remedy: str) -> Callable[..., Any]:
 
     def rule(info: Any, in_dims: Any, *args: Any) -> Any:
         name = args[-1] if args and isinstance(args[-1], str) else ""
-        raise NotImplementedError(f"{told_of(kind, name)} has no vmap: {remedy}")
+        raise NotImplementedError(f"{described(kind, name)} has no vmap: {remedy}")
 
     return rule
 
@@ -218,7 +218,7 @@ def refuse_vmap(kind: str, remedy: str) -> Callable[..., Any]:
 def set_shape(kind: str, ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     """Store the shape of x, the number of inputs, and the text of the error for the backward pass."""
     ctx.shape, ctx.inputs = inputs[0].shape, len(inputs)
-    ctx.text = f"{told_of(f'{kind} of {inputs[2].shape[-1]} outputs', inputs[-1])} has no gradient: {REMEDY}"
+    ctx.text = f"{described(f'{kind} of {inputs[2].shape[-1]} outputs', inputs[-1])} has no gradient: {REMEDY}"
 
 
 def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:

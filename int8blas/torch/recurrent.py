@@ -26,13 +26,13 @@ from int8blas.torch.ops import (
     FLOATS,
     REMEDY,
     array_of,
+    described,
     layer_of,
-    lowered,
     refuse_gradient,
     refuse_vmap,
     runs_now,
     thread_limit,
-    told_of,
+    to_autocast_dtype,
     traces,
 )
 
@@ -228,7 +228,7 @@ def refuse(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
 def set_shapes(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
     """Store the shapes of source and states and the number of weights for the backward pass."""
     ctx.shapes, ctx.count = [inputs[k].shape for k in (0, 2, 3)], len(inputs[5])
-    ctx.text = f"{told_of(f'Int8Recurrent of mode {inputs[4]!r}', inputs[-1])} has no gradient: {REMEDY}"
+    ctx.text = f"{described(f'Int8Recurrent of mode {inputs[4]!r}', inputs[-1])} has no gradient: {REMEDY}"
 
 
 recurrent.register_autograd(refuse, setup_context=set_shapes)
@@ -281,7 +281,7 @@ class Int8Recurrent(Int8Module):
         self.directions = 2 if module.bidirectional else 1
         # Whether torch's layer returns the dtype of torch.autocast. Under autocast, torch's GRU, GRUCell and LSTMCell
         # return results in the dtype of their state.
-        self.lowers = self.mode != "GRU"
+        self.autocasts = self.mode != "GRU"
         for name in self._names():
             integers, scale = quantized_rows(getattr(module, name))
             self.register_buffer(name, torch.from_numpy(integers))
@@ -393,7 +393,7 @@ class Int8Recurrent(Int8Module):
             if k < self.num_layers - 1 and self.dropout:
                 x = functional.dropout(x, self.dropout, self.training)
         last_states = [found[0] if len(found) == 1 else torch.cat(found) for found in last]
-        return (lowered(x), [*map(lowered, last_states)]) if self.lowers else (x, last_states)
+        return (to_autocast_dtype(x), [*map(to_autocast_dtype, last_states)]) if self.autocasts else (x, last_states)
 
     def flatten_parameters(self) -> None:
         """Do nothing. torch's layers need this method for GPUs."""
@@ -459,7 +459,7 @@ class Int8RecurrentCell(nn.Module):
             for name, parameter in layer.named_parameters():
                 parameter.copy_(getattr(cell, name.removesuffix("_l0")))
         self.layer = Int8Recurrent(layer)
-        self.layer.lowers = kind is nn.RNNCell
+        self.layer.autocasts = kind is nn.RNNCell
 
     def forward(self, input: Any, hx: Any = None) -> Any:
         """Return the next state, or the next h and c, for (sequences, inputs) or (inputs,), as torch's cell does."""

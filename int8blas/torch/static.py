@@ -30,14 +30,14 @@ from int8blas.onnx.quantizing import started
 from int8blas.torch.modules import Int8Module
 from int8blas.torch.ops import (
     Held,
+    described,
     keep_layer,
     layer_of,
-    lowered,
     refuse_gradient,
     refuse_vmap,
     runs_now,
     thread_limit,
-    told_of,
+    to_autocast_dtype,
 )
 from int8blas.torch.reports import batches, execute
 from int8blas.torch.shapes import difference, operator_of, recorded, replayed
@@ -158,7 +158,7 @@ def _(tensors: Sequence[Tensor], sizes: Sequence[int], state: Tensor, shapes: st
 
 def refuse(ctx: Any, gradients: list[Tensor]) -> tuple[Any, ...]:
     """Return a gradient for each input tensor, which raises an error when it is used."""
-    text = f"{told_of('Int8Network', ctx.name)} has no gradient: {Int8Network.REMEDY}"
+    text = f"{described('Int8Network', ctx.name)} has no gradient: {Int8Network.REMEDY}"
     return [refuse_gradient(gradients[0], shape, text) for shape in ctx.shapes], None, None, None, None
 
 
@@ -213,7 +213,7 @@ class Int8Network(Int8Module):
             return self._operator(inputs)
         try:
             if all(runs_now(each) for each in inputs if isinstance(each, Tensor)):
-                return single([*map(lowered, run(self._current(), inputs))])
+                return single([*map(to_autocast_dtype, run(self._current(), inputs))])
             return self._operator(inputs)
         except (TypeError, ValueError) as error:
             error.add_note(f"in {self.told()}")
@@ -222,7 +222,7 @@ class Int8Network(Int8Module):
     def _operator(self, inputs: Sequence[Any]) -> Any:
         tensors = [each for each in inputs if isinstance(each, Tensor)]
         sizes = [each for each in inputs if not isinstance(each, Tensor)]
-        return single([*map(lowered, network(tensors, sizes, self.network, self.shapes, self.label))])
+        return single([*map(to_autocast_dtype, network(tensors, sizes, self.network, self.shapes, self.label))])
 
     def explain(self) -> str:
         """Return the calls of the plan with their arithmetic, as in :meth:`int8blas.onnx.Model.explain`."""

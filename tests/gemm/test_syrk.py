@@ -37,7 +37,7 @@ SHAPES = tuple(zip(SIDES, (DEPTHS * 2)[3 : 3 + len(SIDES)], strict=True)) + tupl
 )
 # Sizes for a whole C: larger than the paths tiny, few_columns and small_k take, and with incomplete panels.
 WHOLE = ((64, 300), (97, 515), (130, 1030), (160, 97), (300, 257), (515, 128), (97, 4200))
-MATRIX_WHOLE_K = 4096  # from this K on, the matrix unit computes the other half more slowly than it can be mirrored
+MIRRORED_MATRIX_K = 4096  # from this K on, the matrix unit computes the other half more slowly than it can be mirrored
 TRIANGLES = (False, True)
 PARAMETERS = (
     {},
@@ -318,7 +318,7 @@ def test_a_whole_gram_matrix(isa, dtype, order, threads, rng):
         x = random_values(rng, dtype, (n, k))
         x = {"rows": x, "columns": np.asfortranarray(x), "reversed": x[::-1, ::-1]}[order]
         with int8blas.num_threads(1):
-            path = "blocks" if isa == "amx" and k < MATRIX_WHOLE_K else "triangle"
+            path = "blocks" if isa == "amx" and k < MIRRORED_MATRIX_K else "triangle"
             assert int8blas.explain(x, x.T).path == path
             assert int8blas.explain(x.T, x.T, trans_a=True).path == path
         expected = reference.exact_product(x, x, trans_b=True)

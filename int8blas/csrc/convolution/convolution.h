@@ -47,7 +47,7 @@ typedef struct {
      * is 4, the weights are 4 panels. If depthwise_lines is 2, the weights are two sets. A set has 4 * I8_MAX_DEPTHWISE
      * bytes for each tap of each of lines / 2 + 1 pairs of lines. */
     uint8_t *interleaved, *prepared;
-    int again; /* whether an earlier call has set `prepared` for these channels, weights and epilogue */
+    int is_prepared; /* whether an earlier call has set `prepared` for these channels, weights and epilogue */
     const i8_tile_output *output;
     ptrdiff_t c_line;
     int32_t *dst;
@@ -89,10 +89,12 @@ static inline int i8_grouped_output(int size, int pass, int o)
 
 /* The kernels of an instruction set that convolve an image in place. */
 typedef struct {
-    int depthwise_channels, depthwise_lines; /* maximum channels of a call; lines interleaved together, 2 or 4 */
+    int depthwise_channels; /* maximum channels of a call */
+    int depthwise_lines;    /* lines interleaved together, 2 or 4 */
     void (*depthwise)(const i8_depthwise_args *);
     void (*depthwise_strided)(const i8_depthwise_args *); /* or NULL */
-    int grouped_pixels, grouped_channels;                 /* maximum outputs and channels of a call */
+    int grouped_pixels;   /* maximum outputs of a call */
+    int grouped_channels; /* maximum channels of a call */
     void (*grouped)(const i8_grouped_args *);
     /* Widen the weights of one call to pairs of s16: grouped_channels columns of a panel, and `groups` groups of k. In
      * dst, each group has its even channels before its odd channels. NULL means that the kernel takes s8 weights. */

@@ -93,7 +93,7 @@ static void i8_depthwise(const i8_depthwise_args *t)
         i8_depthwise_few_lines(t);
         return;
     }
-    if (!t->again) {
+    if (!t->is_prepared) {
         i8_depthwise_order_values(t, s);
         i8_depthwise_order_weights(t, t->prepared + I8_DEPTHWISE_VALUES);
         I8_FOR(v, 4) i8_depthwise_finish(&s->start[v], t->prepared + I8_DEPTHWISE_VALUES + v * 4 * I8_LANES,
@@ -207,7 +207,7 @@ static void i8_depthwise_strided(const i8_depthwise_args *t)
     /* For outputs from `low` to `high`, the next columns, 2 * pixel + 2 and 2 * pixel + 3, can be read in place. */
     const int low = t->first > 2 ? (t->first - 1) / 2 : 0, high = whole > 3 ? (whole - 2) / 2 : 0;
     i8_depthwise_values *s = (i8_depthwise_values *)(void *)t->prepared;
-    if (!t->again) {
+    if (!t->is_prepared) {
         i8_depthwise_order_values(t, s);
         i8_depthwise_transpose_weights(t, t->prepared + I8_DEPTHWISE_VALUES);
         I8_FOR(v, 4) i8_depthwise_finish(&s->start[v], t->prepared + I8_DEPTHWISE_VALUES + v * 4 * I8_LANES, I8_STRIDED,

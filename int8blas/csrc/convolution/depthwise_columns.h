@@ -14,7 +14,7 @@ I8_INLINE int i8_depthwise_groups(const i8_depthwise_args *t)
 }
 
 /* Return the number of output lines that have their own copy of the weights. `together` may be less than the number of
- * copies in the first call, and greater in later calls with `again`. */
+ * copies in the first call, and greater in later calls with `is_prepared`. */
 I8_INLINE int i8_depthwise_repeats(const i8_depthwise_args *t) { return (int)(t->panel_size / t->weights_step); }
 
 /* Interleave the next columns of one group. The columns of line r begin at src[r], and are step[r] bytes apart. With

@@ -6,7 +6,8 @@
 #include "convolution/depthwise_flat_args.h"
 
 typedef struct {
-    int period, groups; /* vectors until the weights repeat; groups of I8_DEPTHWISE_LINES image lines */
+    int period; /* vectors until the weights repeat */
+    int groups; /* groups of I8_DEPTHWISE_LINES image lines */
     ptrdiff_t vectors;  /* bytes of the weights for one tap and group */
     ptrdiff_t length;   /* bytes of an interleaved group */
 } i8_flat;
@@ -120,7 +121,7 @@ static void i8_depthwise_flat(const i8_depthwise_args *t)
     f.length = 4 * (ptrdiff_t)t->end * runs;
     for (int tap = 0; tap < t->taps; ++tap)
         place[tap] = i8_depthwise_flat_place(t, tap * t->dilation);
-    if (!t->again)
+    if (!t->is_prepared)
         i8_flat_prepare(t, &f);
     for (int g = 0; g < i8_depthwise_groups(t); ++g)
         i8_flat_interleave(t, &f, g);

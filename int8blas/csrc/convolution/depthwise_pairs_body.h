@@ -103,7 +103,7 @@ static void i8_depthwise(const i8_depthwise_args *t)
         return;
     }
     i8_depthwise_values *s = (i8_depthwise_values *)(void *)t->prepared;
-    if (!t->again) {
+    if (!t->is_prepared) {
         if (!i8_depthwise_few(t))
             i8_depthwise_order_values(t, s);
         i8_depthwise_widen_weights(t, t->prepared + I8_DEPTHWISE_VALUES);

@@ -23,13 +23,13 @@ enum { I8_MOST_THREADS = 1024 };
 
 /* The state of a thread that starts regions. */
 typedef struct {
-    int limit;  /* limit that num_threads has set; 0: no limit */
-    int tried;  /* maximum number of threads of a region or a successful trial so far */
-    int last;   /* threads of the last region, including threads without work */
-    int most;   /* maximum number of threads that a trial could create; 0: unknown */
-    int used;   /* threads of the last region after the last reset, for INT8BLAS_VERBOSE */
-    double alone_until; /* time before which no region runs (see threads.pyx); 0: no pause */
-    double alone;       /* length of the pause before alone_until, in seconds */
+    int limit;        /* limit that num_threads has set; 0: no limit */
+    int largest;      /* maximum number of threads of a region or a successful trial so far */
+    int last;         /* threads of the last region, including threads without work */
+    int creatable;    /* maximum number of threads that a trial could create; 0: unknown */
+    int used;         /* threads of the last region after the last reset, for INT8BLAS_VERBOSE */
+    double pause_end; /* time before which no region runs (see threads.pyx), in seconds; 0: no pause */
+    double pause;     /* length of the pause that ends at pause_end, in seconds */
 } i8_team;
 
 /* Read or set an integer that other threads use at the same time, without a lock. */
@@ -96,9 +96,9 @@ static int i8_pids_left(char *folder, size_t root)
 {
     int left = INT_MAX;
     for (;;) {
-        const int most = i8_pids_number(folder, "pids.max"), now = i8_pids_number(folder, "pids.current");
-        if (most >= 0 && most < INT_MAX && now >= 0 && most - now < left)
-            left = most > now ? most - now : 0;
+        const int limit = i8_pids_number(folder, "pids.max"), now = i8_pids_number(folder, "pids.current");
+        if (limit >= 0 && limit < INT_MAX && now >= 0 && limit - now < left)
+            left = limit > now ? limit - now : 0;
         char *slash = strrchr(folder, '/');
         if (!slash || slash < folder + root)
             return left;
@@ -209,7 +209,7 @@ static void i8_start_team(int threads)
     __atomic_add_fetch(&started, 1, __ATOMIC_RELAXED);
 }
 
-/* The sum of `tried - 1` over all living threads, and the largest such sum so far. The lock protects both. */
+/* The sum of `largest - 1` over all living threads, and the largest such sum so far. The lock protects both. */
 static int i8_teams_now, i8_teams_ever;
 static pthread_key_t i8_team_end;
 static int i8_has_team_end; /* 0 if pthread_key_create failed; then trials run more often than needed */
@@ -233,8 +233,8 @@ static void i8_make_key(void)
 static int i8_allowed_threads(int count)
 {
     const int room = i8_cgroup_room("/proc/self/cgroup", "/sys/fs/cgroup");
-    const int most = room < I8_TRIED_THREADS ? room : I8_TRIED_THREADS;
-    return i8_try_threads(count < most ? count : most);
+    const int limit = room < I8_TRIED_THREADS ? room : I8_TRIED_THREADS;
+    return i8_try_threads(count < limit ? count : limit);
 }
 
 /* Return the number of threads, at most `wanted`, of a region that follows a region of `last` threads, while `others`
@@ -254,31 +254,31 @@ static int i8_tried_team(int wanted, int last, int others)
 static int i8_make_team(int wanted)
 {
     i8_team *team = &i8_my_team;
-    const int before = team->tried > 1 ? team->tried : 1, last = team->last > 1 ? team->last : 1;
+    const int before = team->largest > 1 ? team->largest : 1, last = team->last > 1 ? team->last : 1;
     if (!i8_tries_teams)
-        return team->tried = wanted;
-    if (team->most && wanted > team->most)
-        wanted = team->most;
+        return team->largest = wanted;
+    if (team->creatable && wanted > team->creatable)
+        wanted = team->creatable;
     if (wanted > I8_MOST_THREADS)
         wanted = I8_MOST_THREADS;
     if (wanted <= last)
         return wanted;
-    int tried = wanted > before ? wanted : before;
+    int largest = wanted > before ? wanted : before;
     pthread_once(&i8_team_once, i8_make_key);
     pthread_mutex_lock(&i8_team_lock);
-    const int others = i8_teams_now + tried - before;
+    const int others = i8_teams_now + largest - before;
     int threads = wanted;
     if (others > i8_teams_ever || i8_teams_fill_room)
         threads = i8_tried_team(wanted, last, others);
     if (threads < wanted)
-        team->most = tried = threads;
-    i8_teams_now += tried - before;
+        team->creatable = largest = threads;
+    i8_teams_now += largest - before;
     if (i8_teams_ever < i8_teams_now)
         i8_teams_ever = i8_teams_now;
     pthread_mutex_unlock(&i8_team_lock);
     if (i8_has_team_end)
-        pthread_setspecific(i8_team_end, (void *)(intptr_t)(tried - 1));
-    team->tried = tried;
+        pthread_setspecific(i8_team_end, (void *)(intptr_t)(largest - 1));
+    team->largest = largest;
     return threads;
 }
 #else
@@ -291,7 +291,7 @@ static int i8_cgroup_room(const char *list, const char *root)
 static int i8_make_team(int wanted)
 {
     (void)i8_tries_teams, (void)i8_stack_bytes;
-    return i8_my_team.tried = wanted;
+    return i8_my_team.largest = wanted;
 }
 #endif
 

@@ -24,7 +24,7 @@ typedef struct {
 typedef void (*i8_elements_fn)(const i8_elements_args *);
 /* The maximum number of elements that share a value of `spread`. 2,048 rows of 128 numbers with a scale for each row
  * take 30 us with repeated scales, and 35 us with a kernel call for each row (Zen 5). */
-#define I8_SAME 128
+#define I8_MAX_REPEATS 128
 
 /* A pooling kernel computes the maximum or the average over a window for each byte of `runs` runs of n contiguous
  * bytes, as pool_body.h describes. The window of byte j of run r begins at src + r * src_step + j. The results of run r
@@ -94,7 +94,8 @@ typedef struct {
     ptrdiff_t src_row, dst_row, plus_row; /* in bytes */
     int src_type, dst_type;
     float scale; /* scale of src */
-    float dst_scale, dst_zero; /* reciprocal of dst's scale; dst's zero point, -0.0 for none */
+    float dst_scale; /* reciprocal of dst's scale */
+    float dst_zero; /* dst's zero point, -0.0 for none */
     int log;  /* whether softmax stores logarithms */
     int root; /* whether layer normalization takes 0 as the mean (RMSNorm) */
     const float *gamma, *beta;
@@ -116,9 +117,10 @@ typedef struct {
     i8_elements_fn quantize[I8_INT_TYPES], quantize_onnx[I8_INT_TYPES], dequantize[I8_INT_TYPES];
     i8_elements_fn requantize[I8_SCHEMES][I8_INT_TYPES];
 
-    /* Set out[i] = values[(start + i) / same] for i < n. n is less than 2**15. The function may write I8_CHUNK - 1
-     * elements after out[n - 1]. `same` is from 2 to I8_SAME. The last readable value is values[count - 1]. */
-    void (*spread)(int32_t *out, const int32_t *values, int64_t count, int64_t same, int64_t start, int64_t n);
+    /* Set out[i] = values[(start + i) / repeats] for i < n. n is less than 2**15. The function may write I8_CHUNK - 1
+     * elements after out[n - 1]. `repeats` is from 2 to I8_MAX_REPEATS. The last readable value is
+     * values[count - 1]. */
+    void (*spread)(int32_t *out, const int32_t *values, int64_t count, int64_t repeats, int64_t start, int64_t n);
 
     i8_pool_fn maximum[2], average[2]; /* [I8_U8 or I8_S8] */
 

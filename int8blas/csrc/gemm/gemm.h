@@ -97,8 +97,8 @@ typedef struct {
     int sequential; /* whether to read panels of B one after the other; at most I8_MAX_SEQUENTIAL rows */
     int64_t small_groups; /* for I8_DOT_SMALL: the number of groups whose products are added in s16, at least 1 */
     const i8_tile_output *output; /* the epilogue of whole tiles, or NULL */
-    /* For a matrix unit only: rows of A, and rows of a register, as passed to `enter`. */
-    int rows, unit_rows;
+    int rows; /* for a matrix unit only: rows of A */
+    int unit_rows; /* for a matrix unit only: rows of a register, as passed to `enter` */
 } i8_tile_args;
 
 typedef void (*i8_tile_fn)(const i8_tile_args *);
@@ -123,7 +123,8 @@ typedef struct {
 /* A matrix unit multiplies registers that are matrices of I8_MATRIX_ROWS rows of I8_MATRIX_K bytes. The unit computes
  * products that are large enough to pay for its set-up. Other kernels of the table compute smaller products. */
 typedef struct {
-    int mr, np;         /* as in i8_gemm_kernels */
+    int mr;             /* rows of a full tile */
+    int np;             /* panels of a full tile */
     int64_t kc;         /* size of a K block, a multiple of I8_MATRIX_K, so that a tile's A fits L1 */
     int64_t a_bytes;    /* maximum bytes of an A block if there are several K blocks */
     int64_t b_bytes;    /* maximum bytes of a B block, which must stay in L2 */
@@ -262,7 +263,10 @@ typedef enum { I8_STACK_RUNS, I8_STACK_UNITS, I8_STACK_LINES, I8_STACK_DOTS } i8
 typedef struct {
     const uint8_t *data;
     ptrdiff_t step;
-    int span, first, row, column; /* bytes that a matrix spans; offset of element (0, 0); strides */
+    int span;   /* bytes that a matrix spans */
+    int first;  /* offset of element (0, 0) from the lowest byte, in bytes */
+    int row;    /* stride from row to row, in bytes */
+    int column; /* stride from column to column, in bytes */
     int32_t zero;
     uint8_t flip;
 } i8_stack_operand;
@@ -403,7 +407,8 @@ typedef struct {
 } i8_interleaved_kernels;
 
 typedef struct {
-    int mr, columns;                       /* maximum number of rows of a kernel, and columns of a block */
+    int mr;                                /* rows of the largest row kernel */
+    int columns;                           /* columns of a block */
     i8_few_rows_fn of[2][I8_MAX_FEW_ROWS]; /* [I8_A_UNSIGNED or I8_B_UNSIGNED][rows - 1] */
     /* Copy `rows` rows of `bytes` bytes (whole vectors) without gaps. */
     void (*copy_rows)(uint8_t *dst, int64_t bytes, int64_t rows, const uint8_t *src, ptrdiff_t row_stride);
@@ -416,7 +421,8 @@ typedef struct {
 } i8_few_rows_kernels;
 
 typedef struct {
-    int rows, columns;              /* rows and columns of the largest dot kernel */
+    int rows;                       /* vectors x of the largest dot kernel */
+    int columns;                    /* packed vectors y of the largest dot kernel */
     i8_dot_fn of[2][I8_DOT_WIDTHS]; /* [I8_X_UNSIGNED or I8_Y_UNSIGNED][I8_DOTS_1 and so on] */
     /* `size` returns the size in bytes of `columns` packed vectors of k bytes. `order` converts u8 or s8 vectors from
      * the form of pack_panel. src is padded with zeros to the number of bytes that `size` returns. */
@@ -425,7 +431,8 @@ typedef struct {
 } i8_dot_kernels;
 
 typedef struct {
-    int rows, columns; /* maximum number of vectors x and y: 1, 2 or 4 */
+    int rows;    /* maximum number of vectors x: 1, 2 or 4 */
+    int columns; /* maximum number of vectors y: 1, 2 or 4 */
     /* [x is s8][y is s8][log2 of the number of vectors x][log2 of the number of vectors y] */
     i8_long_k_fn of[2][2][3][3];
 } i8_long_k_kernels;
@@ -459,7 +466,8 @@ typedef struct {
 
 /* An instruction set's kernels for products. */
 typedef struct {
-    int mr, np; /* rows and panels of a full tile */
+    int mr;     /* rows of a full tile */
+    int np;     /* panels of a full tile */
     int row_np; /* panels of a tile of one row */
     int exact;  /* I8_DOT4 or I8_DOT2, whichever is faster for many rows */
     const i8_tiles *tiles[I8_DOT_KINDS];

@@ -421,7 +421,7 @@ I8_INLINE void i8_multiply_runs(const i8_stack_args *t, const int step)
 }
 
 /* Multiply stacks whose C has one element, with any steps, one k after the other. */
-I8_INLINE void i8_multiply_spread(const i8_stack_args *t)
+I8_INLINE void i8_multiply_any_steps(const i8_stack_args *t)
 {
     const uint8_t a_flip = t->a.flip, b_flip = t->b.flip;
     const int a_zero = t->a.zero, b_zero = t->b.zero;
@@ -445,7 +445,7 @@ I8_NOINLINE void i8_stack_of_runs(const i8_stack_args *args)
         own.b.row = args->a.column;
     }
     if (t->c_step != 1 || t->count < I8_LANES || t->a.step != 1 || t->b.step < 0 || t->b.step > 1)
-        i8_multiply_spread(t);
+        i8_multiply_any_steps(t);
     else if (t->b.step)
         i8_multiply_runs(t, 1);
     else

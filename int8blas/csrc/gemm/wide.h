@@ -47,7 +47,8 @@ typedef struct {
 } i8_int_bits;
 
 typedef struct {
-    int rows, columns; /* size of a tile */
+    int rows;    /* rows of a tile */
+    int columns; /* columns of a tile */
     void (*tile)(const i8_wide_tile_args *);
 } i8_wide_kind;
 

@@ -109,7 +109,8 @@ enum {
  * `saturated` is NULL. At most one of co, co_rows and co_cols is given. I8_DISTANCES has alpha = -2, and sums of
  * squares in both co_rows and co_cols. */
 typedef struct {
-    int kind, type; /* kind of the epilogue; type of C */
+    int kind; /* kind of the epilogue */
+    int type; /* type of C */
     double alpha, beta;
     int *saturated;
     /* Integers that are added to X: one for all of C, one for each row (or NULL), one for each column (or NULL). */

@@ -90,11 +90,11 @@ I8_NOINLINE void i8_load_chunk(float *y, int type, const char *c, ptrdiff_t step
 /* The values of the epilogue for a chunk of columns. */
 typedef struct {
     i8_floats scale, bias, dst_scale, rounder, dst_zero;
-    int rounds;              /* whether the rounder is not -0.0 */
-    const int32_t *col_sums; /* not NULL if only factors[i] * col_sums[j] is subtracted from sums */
-    const int64_t *factors;  /* a factor for each row */
-    const int32_t *less;     /* not NULL if only less[j] is subtracted from sums */
-    int compensated;         /* whether other terms are subtracted or added */
+    int rounds;                 /* whether the rounder is not -0.0 */
+    const int32_t *col_sums;    /* not NULL if only row_factors[i] * col_sums[j] is subtracted from sums */
+    const int64_t *row_factors; /* a factor for each row */
+    const int32_t *subtracted;  /* not NULL if only subtracted[j] is subtracted from sums */
+    int compensated;            /* whether i8_compensated_sums computes the sums, with all other terms */
 } i8_stage_chunk;
 
 /* Add the rounder and the zero point to y. A predictable branch is faster than adding -0.0. */
@@ -174,9 +174,9 @@ I8_INLINE i8_floats i8_stage_values(const i8_output_args *o, const i8_stage_chun
         i8_compensated_sums(o, i, j, y);
         x = i8_floats_load(y);
     } else if (t->col_sums) {
-        x = i8_floats_from_less(o->acc32 + i * o->acc_row + j, (int32_t)t->factors[i], t->col_sums);
-    } else if (t->less) {
-        x = i8_floats_from_difference(o->acc32 + i * o->acc_row + j, t->less);
+        x = i8_floats_from_less(o->acc32 + i * o->acc_row + j, (int32_t)t->row_factors[i], t->col_sums);
+    } else if (t->subtracted) {
+        x = i8_floats_from_difference(o->acc32 + i * o->acc_row + j, t->subtracted);
     } else {
         x = i8_floats_from(o->acc32 + i * o->acc_row + j);
     }
@@ -220,18 +220,18 @@ I8_INLINE void i8_stage_columns(const i8_output_args *o, int j, const int has_op
     const int ordered = type > I8_TYPE_S32 || (!has_ops && !by_row && s->finite);
     const ptrdiff_t c_row = o->c_row;
     char *c = o->c + j * i8_size(type);
-    int32_t less[I8_CHUNK];
+    int32_t subtracted[I8_CHUNK];
     i8_stage_chunk t;
     t.col_sums = o->ao && s->col_sums && !has_other_terms && !co_cols ? s->col_sums + column : NULL;
-    t.factors = o->ao;
+    t.row_factors = o->ao;
     if (by_term) {
-        I8_EACH less[v] = (int32_t)(uint32_t)o->bo[j + v];
-        t.col_sums = less, t.factors = o->row_term;
+        I8_EACH subtracted[v] = (int32_t)(uint32_t)o->bo[j + v];
+        t.col_sums = subtracted, t.row_factors = o->row_term;
     }
-    t.less = co_cols && !has_other_terms && !o->ao ? less : NULL;
+    t.subtracted = co_cols && !has_other_terms && !o->ao ? subtracted : NULL;
     t.compensated = has_other_terms || (o->ao && !t.col_sums);
-    if (t.less)
-        I8_EACH less[v] = (int32_t)(0 - (uint32_t)co_cols[v]);
+    if (t.subtracted)
+        I8_EACH subtracted[v] = (int32_t)(0 - (uint32_t)co_cols[v]);
     t.scale = i8_floats_load(s->scale.values + s->scale.step * column);
     t.bias = i8_floats_load(s->bias.values + s->bias.step * column);
     t.dst_scale = i8_floats_load(s->dst_scale.values + s->dst_scale.step * column);
@@ -240,7 +240,7 @@ I8_INLINE void i8_stage_columns(const i8_output_args *o, int j, const int has_op
     t.dst_zero = i8_floats_load(s->dst_zero.values + s->dst_zero.step * column);
 
     /* The common case has no terms, and its loop has a dozen instructions. */
-    if (!has_ops && ordered && !t.compensated && !t.col_sums && !t.less && !s->bias_first) {
+    if (!has_ops && ordered && !t.compensated && !t.col_sums && !t.subtracted && !s->bias_first) {
         if (count < I8_CHUNK)
             i8_stage_rows(o, c, o->acc32 + j, &t, s->relu, by_row, type, count);
         else if (s->relu)

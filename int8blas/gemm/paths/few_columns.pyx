@@ -15,7 +15,7 @@ from int8blas.core.kernels cimport (
     i8_dot_fn, i8_matrix, i8_output_args)
 from int8blas.core.memory cimport acquire, aligned, release
 from int8blas.core.split cimport ceil_div, part_count, share, split
-from int8blas.core.threads cimport run_parts
+from int8blas.core.threads cimport parallel_for
 from int8blas.gemm.operand cimport SHIFT, SIGN_BIT, address
 from int8blas.gemm.output cimport output
 from int8blas.gemm.path cimport Description, Path, Plan, Planned, as_capsule, divide_long_k, needs_blocks
@@ -390,7 +390,7 @@ cdef int run_few_columns(const Problem *g, const Plan *plan) noexcept nogil:
     Each thread packs all of y: packing takes less time than fetching y from another core.
     """
     cdef Planned job = Planned(g, plan)
-    return run_parts(multiply_x_vectors, &job, part_count(&plan.grid), part_count(&plan.grid))
+    return parallel_for(multiply_x_vectors, &job, part_count(&plan.grid), part_count(&plan.grid))
 
 
 cdef void describe_few_columns(const Problem *g, const Plan *plan, Description *d) noexcept nogil:

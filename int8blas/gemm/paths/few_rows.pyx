@@ -28,7 +28,7 @@ from int8blas.core.kernels cimport (
 from int8blas.core.memory cimport ALIGNMENT, acquire, carve, release
 from int8blas.core.split cimport (
     MAX_PIECES, Piece, ceil_div, drop_idle_parts, part_count, pieces_of, round_up, share, split)
-from int8blas.core.threads cimport run_in_turn
+from int8blas.core.threads cimport two_phase_parallel_for
 from int8blas.gemm.operand cimport SHIFT, address, zero_of
 from int8blas.gemm.output cimport output
 from int8blas.gemm.path cimport Description, Path, Plan, as_capsule, divide_long_k, needs_blocks
@@ -350,7 +350,7 @@ cdef int run_few_rows(const Problem *g, const Plan *plan) noexcept nogil:
     if w.bo is not NULL:
         for i in range(g.n):
             w.bo[i] = g.b.zero_points[i] + w.shift
-    run_in_turn(pack_tile, w.tiles, rows_part, parts, &job, parts)
+    two_phase_parallel_for(pack_tile, w.tiles, rows_part, parts, &job, parts)
     release(memory)
     return 0
 

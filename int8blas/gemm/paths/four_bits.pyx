@@ -20,7 +20,7 @@ from int8blas.core.kernels cimport (
     I8_DOT2, I8_MAX_FOUR_BITS, I8_PANEL, i8_four_bits_args, i8_output_args, i8_scale_groups)
 from int8blas.core.memory cimport ALIGNMENT, acquire, carve, release
 from int8blas.core.split cimport ceil_div, drop_idle_parts, part_count, round_up, share, split
-from int8blas.core.threads cimport THREAD_BYTES, THREAD_REALS, paid_threads, run_parts, threads_for_bytes
+from int8blas.core.threads cimport THREAD_BYTES, THREAD_REALS, paid_threads, parallel_for, threads_for_bytes
 from int8blas.gemm.dynamic_source cimport quantize_rows, source_parameters
 from int8blas.gemm.operand cimport SHIFT, SIGN_BIT, address, has_zero, zero_of
 from int8blas.gemm.output cimport set_target
@@ -84,7 +84,7 @@ cdef bint takes_four_bits(const Problem *g, const Plan *p) noexcept nogil:
         and (has_scale_groups(g) or g.four_bits.col_sums is not NULL)
         and not (
             has_scale_groups(g)
-            and (has_zero(&g.b) or g.known.large_zeros or has_values_by_group(g.epilogue.scale_groups))
+            and (has_zero(&g.b) or g.known.far_zeros or has_values_by_group(g.epilogue.scale_groups))
         )
     )
 
@@ -270,8 +270,8 @@ cdef int run_four_bits(const Problem *g, const Plan *plan) noexcept nogil:
     while job.rows.first < g.m and status == 0:
         job.rows.count = min(rows, g.m - job.rows.first)
         makers = paid_threads(<double>job.rows.count * g.k, THREAD_REALS, <double>min(<int64_t>parts, job.rows.count))
-        run_parts(make_rows, &job, makers, makers)
-        status = run_parts(multiply_panels, &job, parts, parts)
+        parallel_for(make_rows, &job, makers, makers)
+        status = parallel_for(multiply_panels, &job, parts, parts)
         job.rows.first += job.rows.count
     release(memory)
     return status

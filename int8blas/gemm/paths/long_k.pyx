@@ -21,7 +21,7 @@ from libc.string cimport memset
 from int8blas.core.kernels cimport I8_LONG_K_SEGMENT, i8_kernels, i8_long_k_args, i8_output_args
 from int8blas.core.memory cimport LINE, acquire, release
 from int8blas.core.split cimport ceil_div, round_down, round_up, share
-from int8blas.core.threads cimport paid_threads, run_parts, threads_for_bytes
+from int8blas.core.threads cimport paid_threads, parallel_for, threads_for_bytes
 from int8blas.gemm.copies cimport i8_copy_vectors
 from int8blas.gemm.operand cimport SHIFT, SIGN_BIT, Operand, zero_of
 from int8blas.gemm.output cimport set_target
@@ -246,7 +246,7 @@ cdef int dot(const Dot *d, int threads, int64_t *sum) noexcept nogil:
     job.d, job.sums = d, <int64_t *>acquire(threads * LINE)
     if job.sums is NULL:
         return -1
-    run_parts(dot_part, &job, threads, threads)
+    parallel_for(dot_part, &job, threads, threads)
     sum[0] = 0
     for i in range(threads):
         sum[0] += job.sums[i * (LINE // <int>sizeof(int64_t))]
@@ -281,7 +281,7 @@ cdef int run_long_k(const Problem *g, const Plan *plan) noexcept nogil:
     job.x, job.y = a, b
     if not job.x_is_a:
         job.x, job.y = b, a
-    status = run_parts(multiply_k_range, &job, plan.k_parts, <int>plan.k_parts)
+    status = parallel_for(multiply_k_range, &job, plan.k_parts, <int>plan.k_parts)
     if status == 0:
         for part in range(1, plan.k_parts):
             for i in range(SUMS):

@@ -11,7 +11,7 @@ from int8blas.core.kernels cimport (
     I8_STACK_DEPTH, I8_STACK_DOTS, I8_STACK_LINES, I8_STACK_RUN_DEPTH, I8_STACK_RUNS, I8_STACK_SIDE, I8_STACK_UNIT,
     I8_STACK_UNITS, i8_stack_args, i8_stack_operand)
 from int8blas.core.split cimport part_count, share, split
-from int8blas.core.threads cimport run_parts
+from int8blas.core.threads cimport parallel_for
 from int8blas.gemm.operand cimport SHIFT, SIGN_BIT, Operand
 from int8blas.gemm.path cimport Description, Path, Plan, Planned, as_capsule
 from int8blas.gemm.paths.sizes cimport fits_register, is_register, is_short_dot, is_stack_of_dots, rows_in_register
@@ -149,7 +149,7 @@ cdef int run_register(const Problem *g, const Plan *plan) noexcept nogil:
     cdef Planned job = Planned(g, plan)
     if g.c.dry_run:
         return 0
-    return run_parts(multiply_rows, &job, part_count(&plan.grid), part_count(&plan.grid))
+    return parallel_for(multiply_rows, &job, part_count(&plan.grid), part_count(&plan.grid))
 
 
 cdef void describe_register(const Problem *g, const Plan *plan, Description *d) noexcept nogil:

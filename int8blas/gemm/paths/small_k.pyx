@@ -15,7 +15,7 @@ from int8blas.core.kernels cimport (
     I8_CHUNK, I8_DISTANCES, I8_GROUP, I8_MAX_SMALL_K, I8_PANEL, i8_output_args, i8_small_k_args)
 from int8blas.core.memory cimport LINE, STREAM_BYTES, acquire, release
 from int8blas.core.split cimport ceil_div, drop_idle_parts, part_count, share, split
-from int8blas.core.threads cimport THREAD_BYTES, run_parts, threads_for_bytes
+from int8blas.core.threads cimport THREAD_BYTES, parallel_for, threads_for_bytes
 from int8blas.gemm.operand cimport address, has_zero, zero_of
 from int8blas.gemm.output cimport output
 from int8blas.gemm.path cimport Description, Path, Plan, Planned, as_capsule, divide_long_k, needs_blocks
@@ -257,7 +257,7 @@ cdef int run_small_k(const Problem *g, const Plan *plan) noexcept nogil:
     Each thread prepares all of B, because preparing B takes less time than fetching it from another core.
     """
     cdef Planned job = Planned(g, plan)
-    return run_parts(compute_rows, &job, part_count(&plan.grid), part_count(&plan.grid))
+    return parallel_for(compute_rows, &job, part_count(&plan.grid), part_count(&plan.grid))
 
 
 cdef void describe_small_k(const Problem *g, const Plan *plan, Description *d) noexcept nogil:

@@ -33,7 +33,7 @@ from int8blas.core.kernels cimport (
     i8_set_part, i8_tile_args)
 from int8blas.core.memory cimport ALIGNMENT, acquire, carve, release
 from int8blas.core.split cimport ceil_div, equal_parts, even_size, round_down, round_up, share
-from int8blas.core.threads cimport paid_threads, run_in_turn, run_parts
+from int8blas.core.threads cimport paid_threads, parallel_for, two_phase_parallel_for
 from int8blas.gemm.operand cimport SHIFT, SIGN_BIT, address, zero_of
 from int8blas.gemm.output cimport set_target
 from int8blas.gemm.path cimport Description, Path, Plan, as_capsule, divide_k, find_facts, planned_threads
@@ -44,24 +44,26 @@ from int8blas.gemm.small_values cimport rebase_triangle, small_triangle_dot
 
 cdef enum:
     # The smallest K for which a call that computes all of C mirrors a triangle: storing the mirror takes as long as
-    # computing the other half. WHOLE_WIDENED_K is for widened operands. WHOLE_ROWS_K and WHOLE_COLUMNS_K are for bytes
-    # with contiguous rows and contiguous columns of A. LARGE_K (for widened operands LARGE_WIDENED_K) is for a C of
-    # more than LARGE_C bytes, whose mirror is stored to L3 or memory. Times on Zen 5 in us, mirrored and whole:
-    #   WHOLE_WIDENED_K  512 x 512 x 48: 107, 124 (AVX2), 71, 63 (AVX-512BW);  512 x 512 x 64: 124, 159 and 80, 82
-    #   WHOLE_ROWS_K     256 x 256 x 96: 15.7, 13.8;  256 x 256 x 128: 17.9, 18.2 (AVX512-VNNI)
-    #   WHOLE_COLUMNS_K  256 x 256 x 64: 13.3, 12.4;  256 x 256 x 96: 15.6, 17.4 (AVX512-VNNI)
-    #   LARGE_WIDENED_K  2048 x 2048 x 160: 4730, 6360 (AVX2)
-    #   LARGE_K          2048 x 2048 x 128: 2580, 1080;  1536 x 1536 x 192: 921, 887 (AVX512-VNNI)
-    # WHOLE_ROWS_K is below Zen 5's best value, because CPUs with fewer multiply-adds a cycle break even earlier.
-    WHOLE_WIDENED_K = 64
-    WHOLE_ROWS_K = 96
-    WHOLE_COLUMNS_K = 80
+    # computing the other half. MIRRORED_WIDENED_K is for widened operands. MIRRORED_ROWS_K and MIRRORED_COLUMNS_K are
+    # for bytes with contiguous rows and contiguous columns of A. MIRRORED_LARGE_K (for widened operands
+    # MIRRORED_LARGE_WIDENED_K) is for a C of more than LARGE_C bytes, whose mirror is stored to L3 or memory. Times on
+    # Zen 5 in us, mirrored and whole:
+    #   MIRRORED_WIDENED_K        512 x 512 x 48: 107, 124 (AVX2), 71, 63 (AVX-512BW);  512 x 512 x 64: 124, 159 and 80,
+    #                             82
+    #   MIRRORED_ROWS_K           256 x 256 x 96: 15.7, 13.8;  256 x 256 x 128: 17.9, 18.2 (AVX512-VNNI)
+    #   MIRRORED_COLUMNS_K        256 x 256 x 64: 13.3, 12.4;  256 x 256 x 96: 15.6, 17.4 (AVX512-VNNI)
+    #   MIRRORED_LARGE_WIDENED_K  2048 x 2048 x 160: 4730, 6360 (AVX2)
+    #   MIRRORED_LARGE_K          2048 x 2048 x 128: 2580, 1080;  1536 x 1536 x 192: 921, 887 (AVX512-VNNI)
+    # MIRRORED_ROWS_K is below Zen 5's best value, because CPUs with fewer multiply-adds a cycle break even earlier.
+    MIRRORED_WIDENED_K = 64
+    MIRRORED_ROWS_K = 96
+    MIRRORED_COLUMNS_K = 80
     LARGE_C = 8 << 20
-    LARGE_WIDENED_K = 128
-    LARGE_K = 216
-    # The smallest K for which a call mirrors a triangle that a matrix unit computes. With a K below MATRIX_WHOLE_K, the
-    # unit computes the other half of C in less time than the CPU takes to mirror the triangle.
-    MATRIX_WHOLE_K = 4096
+    MIRRORED_LARGE_WIDENED_K = 128
+    MIRRORED_LARGE_K = 216
+    # The smallest K for which a call mirrors a triangle that a matrix unit computes. With a K below MIRRORED_MATRIX_K,
+    # the unit computes the other half of C in less time than the CPU takes to mirror the triangle.
+    MIRRORED_MATRIX_K = 4096
     # The minimum number of multiply-adds of all of C if there are several threads, because threads synchronize twice on
     # this path.
     SHARED_WORK = 1 << 23
@@ -166,20 +168,20 @@ cdef bint is_gram(const Problem *g) noexcept nogil:
     )
 
 
-cdef int64_t whole_k(const Problem *g) noexcept nogil:
+cdef int64_t least_mirrored_k(const Problem *g) noexcept nogil:
     """Return the smallest k for which mirroring a triangle is faster than computing all of C."""
     if g.m * g.n * c_element_bytes(g) > LARGE_C:
-        return LARGE_WIDENED_K if g.kernels.gemm.exact == I8_DOT2 else LARGE_K
+        return MIRRORED_LARGE_WIDENED_K if g.kernels.gemm.exact == I8_DOT2 else MIRRORED_LARGE_K
     if g.kernels.gemm.exact == I8_DOT2:
-        return WHOLE_WIDENED_K
-    return WHOLE_ROWS_K if g.a.column == 1 else WHOLE_COLUMNS_K
+        return MIRRORED_WIDENED_K
+    return MIRRORED_ROWS_K if g.a.column == 1 else MIRRORED_COLUMNS_K
 
 
 cdef bint pays_for_whole(const Problem *g) noexcept nogil:
     """Return whether a triangle and its mirror take less time than all of C."""
-    if g.m < WHOLE_ROWS or g.k < whole_k(g):
+    if g.m < WHOLE_ROWS or g.k < least_mirrored_k(g):
         return False
-    if matrix_of(g) is not NULL and g.k < MATRIX_WHOLE_K:
+    if matrix_of(g) is not NULL and g.k < MIRRORED_MATRIX_K:
         return False
     if is_tiny(g):
         # The path `tiny` is slower than this path if columns of A are contiguous and rows are not, because the path
@@ -674,10 +676,10 @@ cdef int run_triangle(const Problem *g, const Plan *plan) noexcept nogil:
         return -1
     t.end_block = 0
     if p.private_panels:
-        run_parts(own_part, &t, parts, parts)
+        parallel_for(own_part, &t, parts, parts)
     else:
         while next_block(&t):
-            run_in_turn(prepare_part, parts, multiply_cells, parts, &t, parts)
+            two_phase_parallel_for(prepare_part, parts, multiply_cells, parts, &t, parts)
     release(t.memory)
     return 0
 
