@@ -38,14 +38,14 @@ cdef int gemm_u8u8s32(char transa, char transb, char offsetc, int64_t m, int64_t
                       const uint8_t *a, int64_t lda, int ao, const uint8_t *b, int64_t ldb, int bo, double beta,
                       int32_t *c, int64_t ldc, const int32_t *co) noexcept nogil
 
-# Multiply a matrix by its transpose, and store one triangle of C with the diagonal. The function neither reads nor
-# writes the other triangle. The function computes
+# Multiply a matrix by its transpose. syrk_u8s32 and syrk_s8s32 read and write only one triangle of C with the diagonal,
+# and compute
 #
 #     C := sat_s32(rne(alpha * (op(A) - ao) @ (op(A) - ao).T + beta * C))
 #
 # with the same bits as int8blas.syrk_u8s32 and syrk_s8s32. Arguments have the order of BLAS: uplo is 'U' or 'L' for the
-# upper or lower triangle (lower case is accepted); op(A) is N x K, C N x N. For a column-major C, pass the opposite
-# uplo. For a column-major A, pass the opposite trans.
+# upper or lower triangle (lower case is accepted). op(A) is N x K, and C is N x N. For a column-major C, pass the
+# opposite uplo. For a column-major A, pass the opposite trans.
 cdef int syrk_u8s32(char uplo, char trans, int64_t n, int64_t k, double alpha, const uint8_t *a, int64_t lda, int ao,
                     double beta, int32_t *c, int64_t ldc) noexcept nogil
 cdef int syrk_s8s32(char uplo, char trans, int64_t n, int64_t k, double alpha, const int8_t *a, int64_t lda, int ao,

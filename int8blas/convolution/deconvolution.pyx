@@ -189,7 +189,7 @@ cdef class Deconvolution(ConvolutionLayer):
         return ranges
 
     cdef list fold_phases(self, int64_t rest):
-        """Return phases that fold neighbouring outputs of a line."""
+        """Merge phases that compute neighbouring outputs of a line, and return all phases."""
         cdef Phase phase
         cdef list folded = []
         *outer, inner = self._dimensions

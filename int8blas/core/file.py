@@ -165,8 +165,8 @@ def load(path: Origin, mmap: bool | None = None, *, verify: str = "full") -> Any
     TypeError, OSError
         If `path` is neither a path nor a file object, or the file cannot be read.
     ValueError
-        If `save` did not write the file, or the file has another version, or is truncated or corrupted. If `mmap` is
-        true for a file object, or `verify` is neither "full" nor "index".
+        If `save` did not write the file, if the file has another version, is truncated or corrupted, if `mmap` is true
+        for a file object, or if `verify` is neither "full" nor "index".
 
     Notes
     -----

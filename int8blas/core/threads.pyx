@@ -155,9 +155,10 @@ cdef void look_at_end(const Region *region, int64_t wait) noexcept nogil:
 
 
 cdef void set_alone(double now, double wait, double saved) noexcept nogil:
-    """Run without regions for some time if the wait for other threads was long, and longer than the time `saved` that
-    these threads saved. The pause is twice the wait, so running on one thread loses hardly more than another wait. If
-    the last pause has just ended, another process still takes the CPU, and the pause is twice the last pause."""
+    """Run calls on one thread for some time if the wait for other threads was long, and longer than `saved`, the time
+    that the other threads saved. The pause is twice the wait, so running on one thread loses hardly more than another
+    wait. If the last pause has just ended, another process still takes the CPU, and the pause is twice the last
+    pause."""
     cdef double alone = 2 * wait
     if wait < LATE or wait < saved:
         return

@@ -19,7 +19,7 @@ from int8blas.gemm.problem cimport LOWER, WHOLE
 
 cnp.import_array()
 
-# Functions compare arguments with this default by identity, which is fast.
+# The default of arguments. Functions compare arguments with ZERO by identity, which is fast.
 cdef object ZERO = 0
 
 

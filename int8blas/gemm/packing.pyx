@@ -67,7 +67,7 @@ cdef struct PackJob:
     uint8_t flip
 
 
-# The arguments of unpacking B to C order. Unpacking XORs the bytes of B with `flip`.
+# The arguments of the function that unpacks B to C order. Unpacking XORs the bytes of B with `flip`.
 cdef struct UnpackJob:
     const i8_kernels *kernels
     const PackedMatrix *matrix

@@ -27,8 +27,8 @@ cdef enum:
     LARGEST_S16 = 32767
     LARGEST_A = 255             # the largest value that A' can have
     # The minimum number of columns of C for `find_range`. For fewer columns, reading A takes longer than a fast
-    # multiply-add saves. If all values of A are below 30, 256 x 32 x 512 takes 28.6 us with the search and 37.8 us
-    # without. If A has large values, the search makes 256 x 48 x 512 0.5 % slower (AVX2, Zen 5).
+    # multiply-add saves. 256 x 32 x 512 takes 28.6 us with `find_range` and 37.8 us without `find_range` if all
+    # values of A are below 30. If A has large values, `find_range` makes 256 x 48 x 512 0.5 % slower (AVX2, Zen 5).
     LOOK_COLUMNS = 32
     # The minimum number of groups for I8_DOT_SMALL, which adds all groups in s16. I8_DOT8 adds two groups. I8_DOT_SMALL
     # is 1.06x (AVX2) or 0.96x (AVX-512) as fast as I8_DOT8 for 4 groups, and 1.18x or 1.07x as fast for 8 groups.

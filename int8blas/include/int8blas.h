@@ -59,14 +59,13 @@ struct int8blas_functions {
                         const uint8_t *a, int64_t lda, int ao, const uint8_t *b, int64_t ldb, int bo, double beta,
                         int32_t *c, int64_t ldc, const int32_t *co);
 
-    /* Multiply a matrix by its transpose, and store one triangle of C with the diagonal. The other triangle is neither
-     * read nor written:
+    /* Multiply a matrix by its transpose. The functions read and write only one triangle of C with the diagonal:
      *
      *     C := sat_s32(rne(alpha * (op(A) - ao) @ (op(A) - ao).T + beta * C))
      *
      * with the same bits as int8blas.syrk_u8s32 and syrk_s8s32. Arguments have the order of BLAS: uplo is 'U' or 'L'
-     * for the upper or lower triangle (lower case is accepted); op(A) is N x K, C N x N. For a column-major C, pass the
-     * other uplo. For a column-major A, pass the other trans. */
+     * for the upper or lower triangle (lower case is accepted). op(A) is N x K, and C is N x N. For a column-major C,
+     * pass the opposite uplo. For a column-major A, pass the opposite trans. */
     int (*syrk_u8s32)(char uplo, char trans, int64_t n, int64_t k, double alpha, const uint8_t *a, int64_t lda, int ao,
                       double beta, int32_t *c, int64_t ldc);
     int (*syrk_s8s32)(char uplo, char trans, int64_t n, int64_t k, double alpha, const int8_t *a, int64_t lda, int ao,

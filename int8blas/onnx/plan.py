@@ -83,7 +83,8 @@ def described(error: Exception, node: Node) -> Exception:
 
 @dataclass
 class Plan:
-    """Calls, and slots that hold tensors between them. Slot 0 is None, for absent inputs. Constants are read-only."""
+    """The steps of a run, and the slots that hold tensors between steps. Slot 0 is None, for absent inputs. Constants
+    are read-only."""
 
     steps: list[Step]
     constants: list[Any]
@@ -110,8 +111,8 @@ class Plan:
 
     @functools.cached_property
     def updates(self) -> dict[int, int]:
-        """The outputs that a run may write to the memory of an input: a dict from the position of the output to the
-        position of the input. Only the node that updates an input of this dict reads this input."""
+        """Return the outputs that a run may write to the memory of an input, as a dict from the output's position to
+        the input's position. Only the node that updates an input of this dict reads this input."""
         result = {}
         for i, slot in enumerate(self.inputs):
             readers = []

@@ -30,8 +30,8 @@ cnp.import_array()
 # The kernels number post-ops in the order of ELTWISE and BINARY.
 cdef dict ELTWISE_KINDS = {name: I8_ELTWISE + i for i, name in enumerate(ELTWISE)}
 cdef dict BINARY_KINDS = {name: I8_ADD + i for i, name in enumerate(BINARY)}
-# For each tensor, the masks whose values the kernels take, and the dimension of these values. With any other mask,
-# values of the destination or of sums are "spread": the values become operands of post-ops.
+# The masks that the kernels support for each tensor, with the kind of the values: None is one value. If the kernels do
+# not support the mask of the destination or of sums, the values are "spread": the values become operands of post-ops.
 cdef dict MASKS = {"src": {0: None, 1: "rows", 3: "row groups"}, "weights": {0: None, 1: "columns", 3: "groups"},
                    "dst": {0: None, 2: "columns"}}
 cdef dict MASK_NAMES = {"src": "0 or 1 << 0 (a value for each row)", "weights": "0 or 1 << 0 (a value for each output "
@@ -253,8 +253,8 @@ cdef class Layer:
         return masks
 
     cdef object fitted(self, parameter, tensor, array):
-        """Check that values have the shape that the mask requires, and return them. The length of vectors of rows is
-        checked later."""
+        """Check that values have the shape that the mask requires, and return them. `bind_all` checks the
+        length of vectors of rows."""
         name = f"{parameter}[{tensor!r}]"
         if tensor not in self.masks[parameter]:
             raise ValueError(f"{name} must have a mask: it was not declared when the primitive was created")

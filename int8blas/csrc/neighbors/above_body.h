@@ -2,8 +2,8 @@
  * of the including file.
  *
  * Nearly all sums are below the threshold, so the kernel first finds the largest of I8_ABOVE_GROUP sums with vectors.
- * If the largest sum is above the threshold, the kernel writes items one by one, without a branch. With longer groups
- * the search would be faster, but writing would be slower. */
+ * If the largest sum is above the threshold, the kernel writes items one by one, without a branch. A larger
+ * I8_ABOVE_GROUP makes finding the largest sum faster, but writing the items slower. */
 enum { I8_ABOVE_GROUP = 128 };
 
 /* Return the s32 value that the kernel compares with the threshold. I8_COSINE has no such value. */

@@ -3,9 +3,10 @@
  * units into whole vectors.
  *
  * A tanh or a logistic is a chain of some 30 dependent operations. If one function is the argument of another function,
- * the chains of a cell fill the reorder buffer of a CPU before the next cell starts. The kernel therefore computes the
- * inner functions of all cells first, then the outer functions. If a chunk takes several registers, an LSTM computes
- * each gate of all cells as one run (eltwise_runs.h). If a chunk is one register, a run would be slower. */
+ * the two chains of a cell would fill the reorder buffer of a CPU before the next cell starts. The kernel computes the
+ * argument of the outer function for all cells first, and then the outer function for all cells. If a chunk takes
+ * several registers, an LSTM computes each gate of all cells as one run (eltwise_runs.h). If a chunk is one register, a
+ * run would be slower. */
 #include "stage/eltwise_body.h"
 
 #define I8_CELLS_IN_RUNS (I8_LANES == 8)

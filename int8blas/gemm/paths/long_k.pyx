@@ -30,8 +30,8 @@ from int8blas.gemm.paths.sizes cimport LONG_K_SIDE, is_long_k
 from int8blas.gemm.problem cimport Problem, is_generated, is_quantized, matrix_of, thread_work
 
 cdef enum:
-    # The minimum bytes of vectors for which waking one more thread saves time. The limit is higher than on other paths,
-    # because one thread reads this many bytes from its L2 cache in 5 us.
+    # The minimum bytes of vectors for which waking one more thread saves time. The limit is higher than the limits
+    # of other paths, because one thread reads 1 MiB from its L2 cache in 5 us.
     LONG_THREAD_BYTES = 1 << 20
     # The size of a block. If the path reads all vectors in place, a block has IN_PLACE_K k, because long streams are
     # fastest: 8 x 8 x 65536 takes 17.2 us with 1024 k, 15.1 us with 4096 k and 15.5 us with 16384 k (AVX512-VNNI, Zen

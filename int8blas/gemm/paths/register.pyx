@@ -22,8 +22,8 @@ cdef enum:
     # The maximum number of multiply-adds of a product. On Zen 4, the kernel of stacks and tiles take 176 ns and 162 ns
     # (AVX512-VNNI), 327 ns and 666 ns (AVX2) for 20 x 20 x 20; 463 ns and 381 ns, 1244 ns and 910 ns for 32 x 32 x 32.
     STACK_WORK = 1 << 13
-    # The minimum K for which a C of one element always has the form I8_STACK_DOTS. With a smaller K, operands that fit
-    # a unit have the form I8_STACK_UNITS, which takes two shuffles for every two k.
+    # The minimum K for which a C of one element always has the form I8_STACK_DOTS. For K below SINGLE_K,
+    # operands that fit a unit of 128 bits have the form I8_STACK_UNITS, which takes two shuffles for every two k.
     SINGLE_K = 9
     # The minimum number of products in a run with k > 1 and contiguous elements of equal index: an AVX2 vector.
     LEAST_RUN = 8

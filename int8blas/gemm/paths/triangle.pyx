@@ -59,7 +59,7 @@ cdef enum:
     LARGE_WIDENED_K = 128
     LARGE_K = 216
     # The smallest K for which a call mirrors a triangle that a matrix unit computes. For a smaller K the unit computes
-    # the other half in less time than the CPU stores the mirror.
+    # the second triangle in less time than the CPU takes to mirror the first triangle.
     MATRIX_WHOLE_K = 4096
     # The minimum number of multiply-adds of all of C if there are several threads, because threads synchronize twice on
     # this path.
@@ -215,7 +215,8 @@ cdef void choose_dot(const Problem *g, Triangle *t) noexcept nogil:
 
 
 cdef bint stores_sums(const Problem *g, const TrianglePlan *p) noexcept nogil:
-    """Return whether the sums stay in C between two K blocks: micro-kernels store C, and C has whole panels."""
+    """Return whether micro-kernels may keep sums in C from one K block to the next. An upper triangle needs whole
+    panels."""
     return p.common.from_registers and (p.k_blocks == 1 or g.c.half != UPPER or g.n % I8_PANEL == 0)
 
 
@@ -266,7 +267,7 @@ cdef void plan_triangle(const Problem *g, Plan *plan) noexcept nogil:
 
 
 cdef void carve_packed(const Problem *g, const TrianglePlan *p, Triangle *t, char **memory) noexcept nogil:
-    """Set the pointers to A' and B' and their vectors in `memory`."""
+    """Place A', B', their sums and their zero-point terms in `memory`."""
     cdef int64_t columns = p.panels * I8_PANEL
     # If A' and B' are not the same bytes, they differ by 128, so A' or B' has a zero point.
     cdef bint has_zeros = not t.form.shares_panels or g.b.zero_points is not NULL or g.b.zero_point + t.form.shift != 0
