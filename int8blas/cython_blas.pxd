@@ -7,7 +7,7 @@
 #
 #     transa, transb      'N': op(X) is X; 'T' or 'C': op(X) is X transposed. Lower case is accepted, also in offsetc.
 #     offsetc             co is one value ('F'), a column of M values ('C') or a row of N values ('R')
-#     m, n, k             op(A) is M x K, op(B) K x N, C M x N. Any may be 0; K = 0 makes the product 0.
+#     m, n, k             op(A) is M x K, op(B) is K x N, C is M x N. Any may be 0; K = 0 makes the product 0.
 #     alpha, beta         finite; if beta is 0, C is not read
 #     a, b, c, co         row-major matrices; co may be NULL for no offset
 #     lda, ldb, ldc       elements from one row in memory to the next, at least 1 and at least the columns in memory
@@ -22,7 +22,7 @@
 # The result is 0 for success. The result is -i if argument i, counted from 1, is the first wrong argument; nothing is
 # written then. The result is 1 if there is no memory for the workspace; C is undefined then. Any threads may call the
 # functions at the same time, even threads that Python has not created. A call in a parallel region of the caller uses
-# one thread. All other calls use as many threads as calls from Python.
+# one thread. Calls outside of parallel regions use as many threads as calls from Python.
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 
 cdef int gemm_u8s8s32(char transa, char transb, char offsetc, int64_t m, int64_t n, int64_t k, double alpha,

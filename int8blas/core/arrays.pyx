@@ -499,7 +499,7 @@ cdef cnp.ndarray in_range(cnp.ndarray array, str name, int64_t low, int64_t high
 cdef cnp.ndarray elements(object x, str name, tuple typenums):
     """Return an input array of one of the types `typenums` in native byte order, with any number of dimensions.
 
-    If float16 is allowed, bfloat16 is allowed too. View bool as uint8, and round float64 to float32.
+    If float16 is allowed, bfloat16 is also allowed. View bool as uint8, and round float64 to float32.
     """
     cdef cnp.ndarray array = as_array(x, name)
     cdef int typenum = cnp.PyArray_TYPE(array)

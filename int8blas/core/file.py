@@ -23,7 +23,7 @@ nodes, or an object with one member, whose name says its kind:
 A class can be saved if it has `__reduce__`, which pickle uses too, and calls :func:`register`. Loading executes no code
 from the file: it calls only constructors of registered classes, which check their arguments. A file has the packed
 weights of a layer, so a change of the packed form needs a new version of the format. A change of the file's structure
-needs a new version too.
+needs a new version.
 """
 
 from __future__ import annotations

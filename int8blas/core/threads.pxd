@@ -16,7 +16,7 @@ cdef enum:
     # multiply-adds of a step of a recurrent layer: less, because threads are awake and only meet at a barrier
     THREAD_STEP_WORK = 1 << 17
 
-# The maximum work of calls that keep the GIL, because releasing and taking the GIL takes time too.
+# The maximum work of calls that keep the GIL, because releasing and taking the GIL takes time.
 cdef enum:
     GIL_BYTES = 1 << 14             # unit: as for THREAD_BYTES
     GIL_NORMALIZED = 1 << 12        # unit: as for THREAD_NORMALIZED

@@ -12,7 +12,7 @@ cdef enum:
 
 
 # The dimensions of an array in the order of memory, without dimensions of size 1. Each dimension has its size, its
-# axis, and whether its stride is negative. Loops also visit all other arrays of this shape in this order.
+# axis, and whether its stride is negative. Loops visit every array of this shape in the memory order of this array.
 cdef struct Order:
     int dims
     int64_t shape[cnp.NPY_MAXDIMS]

@@ -559,7 +559,7 @@ ctypedef fused real:
 
 
 # A tap along one dimension. `start` is the position of the tap's element in window 0. Windows `low` to `high` - 1 have
-# an element of the source at this tap. All other windows have padding.
+# an element of the source at this tap. Windows before `low` or from `high` on have padding at this tap.
 cdef struct Tap:
     int64_t start, low, high
 

@@ -25,7 +25,7 @@ from int8blas.core.words import shown
 
 cnp.import_array()
 
-# Functions compare arguments with these defaults by identity, which is fast.
+# The default arguments. Functions test by identity for a default argument, which is fast.
 cdef object ZERO = 0
 cdef str FIXED = "F"
 cdef str EXACT = "exact"

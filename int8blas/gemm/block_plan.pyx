@@ -30,7 +30,7 @@ cdef enum:
     # Up to this many rows of A, each thread packs a plain B for its own columns. The limit is higher for a matrix unit
     # if B does not fit the L2 cache, because the unit would wait for panels that other cores have packed. On one
     # thread, 64 x 1024 x 1024 takes 151 us with and without private columns, but 128 x 1024 x 1024 takes 281 us with
-    # and 272 us without (AVX512-VNNI, Zen 5).
+    # private columns and 272 us without private columns (AVX512-VNNI, Zen 5).
     MIDDLE_ROWS = 64
     MATRIX_MIDDLE_ROWS = 256
     # The maximum size of the packed B block of a thread that packs B for its own columns, in bytes, and its maximum

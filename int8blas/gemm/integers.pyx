@@ -40,7 +40,7 @@ cdef enum:
     # us in s16 and 226 us in s32 with 7 to 19 groups, and 238 us in s16 and 228 us in s32 with fewer groups (Zen 5).
     LEAST_SEGMENT = 7
 
-# Functions compare arguments with this default by identity, which is fast.
+# The default argument. Functions test by identity for the default argument, which is fast.
 cdef object SATURATED = "saturate"
 # The dtypes that errors suggest for arrays that are not integers.
 cdef tuple WANTED = ("uint8", "int8")

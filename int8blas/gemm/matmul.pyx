@@ -44,7 +44,7 @@ cdef enum:
 cdef extern from "numpy/arrayobject.h":
     object PyArray_Scalar(void *data, cnp.dtype descr, object base)
 
-# Functions compare arguments with these defaults by identity, which is fast.
+# The default arguments. Functions test by identity for a default argument, which is fast.
 cdef object ZERO = 0
 cdef object EXACT = "exact"
 cdef object SATURATED = "saturate"

@@ -62,8 +62,8 @@ cdef class InnerProduct(QuantizedLayer):
         Shape (oc,): float32 in real units, int32 in units of the accumulator.
     src_dtype : dtype, optional
         uint8, int8, uint16 or int16; with `dynamic` float32, float16 or bfloat16. Without `dynamic`, `src_dtype` and
-        `dst_dtype` must be given. A layer with the `src_dtype` float32 takes float16 and bfloat16 too. A 16-bit integer
-        source needs two 8-bit products.
+        `dst_dtype` must be given. A layer with the `src_dtype` float32 takes sources of float32, float16 and bfloat16.
+        A 16-bit integer source needs two 8-bit products.
     dst_dtype : dtype, optional
         uint8, int8, int32, float32, float16 or bfloat16.
     attributes : Attributes, optional
@@ -121,9 +121,9 @@ cdef class InnerProduct(QuantizedLayer):
     most 16384. Scales by groups are given when the layer is created, and their shape determines `group`. The mask of
     scales by groups, if declared, is ``(1 << 0) | (1 << 1)``. ``scales={"weights": "per_channel"}`` and `group`
     quantize each group of float32 weights by its own range. Zero points of the weights may be a matrix of shape (ic /
-    group, oc) too. Scales and zero points of the source may have the shape (n, ic / group) and this mask, and
-    executions may supply them. The sums of groups are exact integers, which are scaled and added in float32 from the
-    first group to the last. Each float32 operation is rounded once::
+    group, oc). Scales and zero points of the source may have the shape (n, ic / group) and this mask, and executions
+    may supply them. The sums of groups are exact integers, which are scaled and added in float32 from the first group
+    to the last. Each float32 operation is rounded once::
 
         sum[g] = sum over k of group g of (src[n, k] - zp_src[n, g]) * (weights[oc, k] - zp_weights[g, oc])
         y = f32(sum[0]) * (scale_src[n, 0] * scale_weights[0, oc])

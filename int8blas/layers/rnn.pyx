@@ -539,8 +539,8 @@ cdef class LSTM(RecurrentLayer):
     from the step of this value on, and in further layers too. uint8 results have no NaN.
 
     As oneDNN's page "Nuances of int8 computations" recommends, the source is never int8. The defaults and
-    ``weights_scale="per_tensor"`` follow this page of oneDNN too. Kernels without VNNI are fastest with weights of at
-    most 63 in magnitude.
+    ``weights_scale="per_tensor"`` follow this page of oneDNN. Kernels without VNNI are fastest with weights of at most
+    63 in magnitude.
 
     Weights of ``torch.nn.LSTM``, which has the same order of gates::
 

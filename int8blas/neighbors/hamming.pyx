@@ -23,9 +23,9 @@ from int8blas.gemm.packing cimport PackedB
 cnp.import_array()
 
 cdef enum:
-    # The rows x of a kernel call. More rows of the result would lie in more pages than the CPU's TLB has entries. 512
-    # rows x and 4096 rows of 128 bytes take 1032 us with 8 rows, 1004 us with 64 rows and 1010 us with 512 rows (Zen
-    # 5).
+    # The rows x of a kernel call. With more than CALL_ROWS rows, the results would lie in more pages than the CPU's TLB
+    # has entries. 512 rows x and 4096 rows of 128 bytes take 1032 us with 8 rows, 1004 us with 64 rows and 1010 us with
+    # 512 rows (Zen 5).
     CALL_ROWS = 64
     # The maximum number of rows x, and of bytes of panels, in a unit. 2048 x 2048 rows of 32 bytes take 764 us with 128
     # rows, 666 us with 512 rows and 731 us with 2048 rows. Times with 16 KiB to 1 MiB of panels differ by 2 % (Zen 5).

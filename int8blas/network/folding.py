@@ -128,8 +128,8 @@ def shifted_bias(bias: npt.ArrayLike | None, weights: npt.ArrayLike, shift: floa
     -----
     The method is described in "8-bit Quantization of Activations or Inputs with Negative Values" and Appendix A of
     Intel's article "Accelerate Lower Numerical Precision Inference with Intel Deep Learning Boost". The padding of a
-    convolution must be shifted too. The layers of int8blas shift the bias and the padding themselves for an int8
-    source, or for a source with a zero point. Other libraries and formats may need this function.
+    convolution must be shifted like the source. The layers of int8blas shift the bias and the padding themselves for an
+    int8 source, or for a source with a zero point. Other libraries and formats may need this function.
 
     Examples
     --------

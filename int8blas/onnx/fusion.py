@@ -102,7 +102,7 @@ def moved_bytes(pattern: Pattern, node: Node, last: Node) -> Node | None:
 
 def quantized_before(pattern: Pattern, node: Node) -> list[Node] | None:
     """Move a QuantizeLinear with one positive scale before an operator that only moves elements, or before a MaxPool. A
-    positive scale keeps the order of numbers. A Relu between the two nodes keeps the order too.
+    positive scale keeps the order of numbers. A Relu between the two nodes does not change the order.
     """
     real = TABLE.traits_of(node).moves and pattern.dequantized(node.inputs[0]) is None
     last = pattern.end(node) if (real or node.kind == "MaxPool") and len(node.outputs) == 1 else None

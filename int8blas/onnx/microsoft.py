@@ -276,7 +276,7 @@ def average(
 
 def sum_of_bytes(x: Array, axes: tuple[int, ...], keep: bool, zero: int, dtype: Any) -> Array:
     """Sum the differences of bytes and a zero point. `matmul` computes sums over the last dimensions in memory as
-    products with ones. Sums over pixels are products with ones too, if channels are last in memory."""
+    products with ones. Sums over pixels are products with ones if channels are last in memory."""
     count = math.prod([x.shape[axis] for axis in axes])
     last = x.flags.c_contiguous and axes == tuple(range(x.ndim - len(axes), x.ndim))
     if x.size and (last or (x.ndim in TURNS and axes == AXES[x.ndim] and x.strides[1] == 1)):

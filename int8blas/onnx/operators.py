@@ -31,7 +31,7 @@ FAMILIES = (
     normalization, resize, recurrent, generators, control, sequences, reference,
     sessions, learning, vision,
 )  # fmt: skip
-# onnxruntime has these operators of ONNX in its own domain too.
+# onnxruntime has these operators of ONNX in its own domain as well as in ONNX's domain.
 OF_MICROSOFT = {"GatherND", "GridSample", "Pad", "Range", "Trilu"}
 ROWS = [row for family in FAMILIES for row in family.OPERATORS]
 TABLE = Table(ROWS, (row._replace(domain=MICROSOFT, since=1) for row in ROWS if row.name in OF_MICROSOFT))

@@ -29,7 +29,8 @@ CHANNELS_LAST: tuple[Any, ...] = ("nwc", "nhwc", "ndhwc")
 TURNS = {n: ((0, *range(2, n), 1), (0, n - 1, *range(1, n - 1))) for n in range(3, 6)}
 # Paddings that depend on the sizes, and their names in core.spatial.
 SAME = {"SAME_UPPER": "same", "SAME_LOWER": "same_lower"}
-# Up to this number of windows, products have a row for each window. Above this number, products have a column for each.
+# Up to this number of windows, products have a row for each window. Above this number, products have a column for each
+# window.
 FEW_WINDOWS = 8
 # With fewer weights, the copies for a product with rows of windows, and for padding, take longer than the product: 64
 # filters of 128 x 3 with padding take 16 us with rows and 11 us with columns. 256 filters of 256 x 3 take 31 us with

@@ -101,8 +101,8 @@ cdef object one_of(object value, tuple types, tuple typenums):
 
 
 cdef object one_scale(object value, bint divides):
-    """Return a finite float32 that is not 0. If `divides`, the reciprocal must be finite too. Return None for values
-    that need the full check."""
+    """Return a finite float32 that is not 0. If `divides`, the scale and its reciprocal must be finite. Return None for
+    values that need the full check."""
     cdef float scale
     value = one_of(value, REAL_TYPES, REAL_DTYPES)
     if value is None:

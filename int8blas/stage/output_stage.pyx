@@ -212,8 +212,8 @@ cdef class Layer:
 
     cdef object zero_point_type(self, str tensor):
         """Return the type whose range limits a zero point. Zero points of operands may be any int32. A zero point of
-        the destination may be any int32 too, because the real values of the destination need not contain 0. A zero
-        point that is added after rounding must have the type of the destination."""
+        the destination may be any int32, because the real values of the destination need not contain 0. A zero point
+        that is added after rounding must have the type of the destination."""
         if tensor == "dst":
             return self.dtypes[tensor] if self.attributes.requantization == "onnx" else INT32
         return INT32

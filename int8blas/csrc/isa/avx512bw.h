@@ -7,7 +7,7 @@
  * saturate or have a no-saturation proof, and 2 cycles (4 instructions) if bytes are widened first.
  */
 #ifdef I8_X86_64
-#define I8_SMALL_K_GROUPS 2 /* tiles are faster for more groups */
+#define I8_SMALL_K_GROUPS 2 /* tiles are faster for more than 2 groups */
 #include "isa/vectors_avx512.h"
 
 #define I8_DOT(acc, a, b) (acc) = i8_dot4_widening(acc, a, b)

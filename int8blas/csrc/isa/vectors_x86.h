@@ -171,7 +171,8 @@ I8_INLINE i8_f32 i8_set_f32(float x) { return I8_MM(set1_ps)(x); }
 I8_INLINE i8_f32 i8_max_f32(i8_f32 x, i8_f32 y) { return I8_MM(max_ps)(x, y); }
 I8_INLINE i8_f32 i8_min_f32(i8_f32 x, i8_f32 y) { return I8_MM(min_ps)(x, y); }
 I8_INLINE i8_f32 i8_to_f32(i8_vec x) { return I8_MM(cvtepi32_ps)(x); }
-/* Round x, which is in the range of s32, half to even. The result is INT32_MIN for all other numbers and for NaN. */
+/* Round x, which is in the range of s32, half to even. The result is INT32_MIN for numbers that do not fit s32 and for
+ * NaN. */
 #define I8_MARKS_OVERFLOW 1
 I8_INLINE i8_vec i8_round_within_s32(i8_f32 x) { return I8_MM(cvtps_epi32)(x); }
 I8_INLINE i8_vec i8_round(i8_f32 x, float low, float high)

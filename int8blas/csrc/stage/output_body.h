@@ -360,9 +360,9 @@ I8_INLINE int i8_flat_rows(int cols)
     return I8_CHUNK / (cols % 8 == 0 ? 8 : cols % 4 == 0 ? 4 : cols % 2 == 0 ? 2 : 1);
 }
 
-/* Return whether a tile of a primitive is computed faster as one row of chunks. This is the case if C has no gaps, all
- * terms depend only on the column, and the tile has enough rows. On Zen 4, a separate row takes 5 ns, repeating the
- * values takes about 120 ns, and each chunk of columns takes 30 ns. */
+/* Return whether a tile of a primitive is computed faster as one row of chunks. A row of chunks is faster if C has no
+ * gaps, all terms depend only on the column, and the tile has enough rows. On Zen 4, a separate row takes 5 ns,
+ * repeating the values takes about 120 ns, and each chunk of columns takes 30 ns. */
 I8_INLINE int i8_is_flat(const i8_output_args *o, int size)
 {
     const i8_epilogue *e = o->epilogue;

@@ -42,10 +42,11 @@ from int8blas.gemm.problem cimport (
 from int8blas.gemm.small_values cimport rebase_triangle, small_triangle_dot
 
 cdef enum:
-    # The smallest K for which a call that computes all of C mirrors a triangle: storing the mirror takes as long as
-    # computing the other half. WHOLE_WIDENED_K is for widened operands. WHOLE_ROWS_K and WHOLE_COLUMNS_K are for bytes
-    # with contiguous rows and contiguous columns of A. LARGE_K (for widened operands LARGE_WIDENED_K) is for a C of
-    # more than LARGE_C bytes, whose mirror is stored to L3 or memory. Times on Zen 5 in us, mirrored and whole:
+    # The smallest K for which a call that computes all of C mirrors a triangle: mirroring the triangle takes as long as
+    # computing the other triangle. WHOLE_WIDENED_K is for widened operands. WHOLE_ROWS_K and WHOLE_COLUMNS_K are for
+    # bytes with contiguous rows and contiguous columns of A. LARGE_K (for widened operands LARGE_WIDENED_K) is for a C
+    # of more than LARGE_C bytes, whose mirrored triangle is stored to L3 or memory. Times on Zen 5 in us, mirrored and
+    # whole:
     #   WHOLE_WIDENED_K  512 x 512 x 48: 107, 124 (AVX2), 71, 63 (AVX-512BW);  512 x 512 x 64: 124, 159 and 80, 82
     #   WHOLE_ROWS_K     256 x 256 x 96: 15.7, 13.8;  256 x 256 x 128: 17.9, 18.2 (AVX512-VNNI)
     #   WHOLE_COLUMNS_K  256 x 256 x 64: 13.3, 12.4;  256 x 256 x 96: 15.6, 17.4 (AVX512-VNNI)
