@@ -783,8 +783,8 @@ cdef int run(list fused) except -1:
 
 @cython.final
 cdef class Replay:
-    """A job of one or two sources, which can run again on other sources of equal layouts. All other operands of the job
-    stay the same.
+    """A job of one or two sources, which can run again on other sources of equal layouts. A Replay changes only the
+    sources of its job.
 
     Several threads may call a Replay at the same time.
     """

@@ -104,7 +104,7 @@ def vecdot(a: Any, b: Any, *, axis: int = -1, dtype: Any = None, overflow: Any =
     Parameters
     ----------
     a, b : array_like of integers or bool
-        Arrays of vectors. All other axes are broadcast.
+        Arrays of vectors. The axes except `axis` are broadcast.
     axis : int, optional
         The axis of the vectors in both arrays.
     dtype, overflow, mod

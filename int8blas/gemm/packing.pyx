@@ -270,8 +270,8 @@ cdef class PackedB(Packed):
     A pickle contains only `data`. Loading a pickle computes the sums and no-saturation proofs, so a pickle does not
     depend on the instruction set. With protocol 5, `data` may be an out-of-band buffer. The matrix keeps the buffer if
     the buffer begins at a multiple of 64 bytes and no object can write to its memory. No object can write to bytes, to
-    files mapped for reading, or to buffers of another PackedB. All other buffers are copied, so later writes have no
-    effect.
+    files mapped for reading, or to buffers of another PackedB. The matrix copies a buffer that it cannot keep, so later
+    writes to the buffer have no effect.
 
     Examples
     --------

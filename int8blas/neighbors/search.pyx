@@ -360,9 +360,9 @@ cdef int64_t count_left(const Search *s, int64_t first, int64_t end) noexcept no
 
 
 cdef int64_t take_block(const Search *s, const Shard *shard, const Room *w, Block *b, int64_t panels) noexcept nogil:
-    """Set the rows of the next block, which begins at row b.first of a shard. `panels` panels of the shard are left.
-    Return the number of panels of the block. If a mask leaves few rows, copy these rows, and let the block have more
-    panels."""
+    """Set the rows of the next block, which begins at row b.first of a shard. `panels` is the number of panels from
+    this row to the end of the shard. Return the number of panels of the block. If a mask leaves few rows, copy these
+    rows, and let the block have more panels."""
     cdef int64_t some = min(block_rows(s) // I8_PANEL, panels), left
     b.index = shard.first + b.first
     b.rows = min(some * I8_PANEL, shard.g.n - b.first)

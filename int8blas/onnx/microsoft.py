@@ -588,7 +588,8 @@ def nhwc_max_pool(site: Site, **attributes: Any) -> Call:
     return in_channels_last(max_pool(site, **attributes))
 
 
-# The traits of operators on one int8 tensor and its zero point, and of operators on two such tensors.
+# The traits of operators on one int8 tensor and its zero point, and of operators on two int8 tensors and their zero
+# points.
 BY_TABLE = Traits(elementwise=True, zero_points={0: 2}, sized_by=())
 OF_TWO = Traits(elementwise=True, zero_points={0: 2, 3: 5}, sized_by=())
 

@@ -218,8 +218,8 @@ def passes_to(function: Callable[..., Any]) -> Callable[[Call], Call]:
 
 def by_layout(count: int = 0, *, rounds: bool = True) -> Callable[[Callable[..., Call]], Callable[..., Call]]:
     """Declare that a function prepares an operator. The function takes the first input, `count` further inputs that
-    seldom change, and the attributes. It returns a function of all inputs, for this layout of the first input and for
-    these values of the further inputs. With `rounds`, the returned function computes 16-bit floats in float32."""
+    seldom change, and the attributes. The function returns a function of all inputs, for the layout of the first input
+    and the values of the further inputs. With `rounds`, the returned function computes 16-bit floats in float32."""
 
     def declare(prepare: Callable[..., Call]) -> Callable[..., Call]:
         @passes_to(prepare)

@@ -257,8 +257,8 @@ def has_elements(
     **_: Any
 ) -> bool:  # fmt: skip
     """Return whether each window of a MaxPool has an element of the image, for every size of the image. A dilated
-    window has no element of the image if the whole image fits between the window's elements. The maximum of such a
-    window is the lowest float."""
+    window has no element of the image if the whole image fits between the window's elements. The maximum of a window
+    without elements is the lowest float."""
     if auto_pad == "VALID" or (auto_pad == "NOTSET" and not any(pads or ())):
         return True
     few = auto_pad != "NOTSET" or all(pad < size for pad, size in zip(pads or (), (*kernel_shape,) * 2, strict=True))

@@ -70,7 +70,7 @@ class Coding:
 
 
 class Words:
-    """Vectors of floats in 16 bits, ``step * (256 * high + low)``. The product of such vectors with int8 is two
+    """Vectors of floats in 16 bits, ``step * (256 * high + low)``. The product of 16-bit vectors with int8 is two
     products of bytes.
 
     Each vector has one step. If `steps` is None, the largest element of a vector is 127 * 256 steps. `held` has the
