@@ -61,8 +61,8 @@ cdef enum:
     # The maximum number of channels of flat lines, the maximum for pairs of lines, and the bytes of the flat lines of a
     # unit. The images of the measurements are 56 x 56, with windows of 3 x 3 and one thread. With AVX512-VNNI and 12
     # channels, flat lines take 18 us to uint8 and 17 us to float32, and vectors of one pixel take 17 us and 22 us. With
-    # 13 channels, flat lines take 21 us and 23 us, and vectors of one pixel take 17 us and 23 us. With AVX512BW (pairs
-    # of lines) and 16 channels, flat lines take 26 us, and vectors of one pixel take 29 us.
+    # 13 channels, flat lines take 21 us to uint8 and 23 us to float32, and vectors of one pixel take 17 us and 23 us.
+    # With AVX512BW (pairs of lines) and 16 channels, flat lines take 26 us, and vectors of one pixel take 29 us.
     FLAT_CHANNELS = 12
     FLAT_PAIRS = 16
     FLAT_BYTES = 1 << 15

@@ -582,8 +582,8 @@ cdef cnp.ndarray one_or_shaped(object x, str name, str kinds, str wanted, tuple 
 
 
 cdef cnp.ndarray copy_of(object x, int typenum, tuple shape):
-    """Return a copy of an array that has exactly this type and shape. Return None for all other arguments, which need
-    more checks. If the shape is (1,), the copy has 0 dimensions."""
+    """Return a copy of an array that has exactly this type and shape. Return None for an argument of another type,
+    which needs more checks. If the shape is (1,), the copy has 0 dimensions."""
     cdef cnp.ndarray array
     if type(x) is not np.ndarray:
         return None

@@ -63,7 +63,7 @@ cdef struct Place:
     int64_t n, d, h, w, c
 
 
-# The elements of a window along one dimension without padding.
+# The elements of a window along one dimension that are not padding.
 cdef struct Range:
     int64_t first, count        # first element in the source; number of elements
     int64_t skipped             # elements of the window before the first

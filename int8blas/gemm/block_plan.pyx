@@ -25,7 +25,8 @@ cdef enum:
     INTERLEAVED_ROWS = 12
     INTERLEAVED_PANELS = 4
     # Up to this many rows, each tile widens its operands in registers instead of reading widened copies. With N = K =
-    # 512, 8 rows take 31 us in registers and 33 us with copies; 12 rows take 42 us and 39 us (AVX2, Zen 5).
+    # 512, 8 rows take 31 us in registers and 33 us with copies; 12 rows take 42 us in registers and 39 us with copies
+    # (AVX2, Zen 5).
     WIDEN_ROWS = 8
     # Up to this many rows of A, each thread packs a plain B for its own columns. The limit is higher for a matrix unit
     # if B does not fit the L2 cache, because the unit would wait for panels that other cores have packed. On one

@@ -5,9 +5,9 @@ the path `tiny` without a plan, which saves 5 % of their time. After both steps 
 that the system can create. ``explain`` does not limit the plan, because a trial would create threads.
 
 The path of a plan computes most products as a whole. In two kinds of plans each thread computes a smaller problem. The
-driver plans the smaller problem again, because its size decides path and blocks. The smaller problem has a part of K if
-C has too few tiles for the threads, or if sums could exceed s32. The driver then adds the sums of the parts in s64.
-In all other cases the smaller problem has some rows or columns of C, and each thread packs its own B.
+driver plans the smaller problem again, because its size decides path and blocks. The first kind of plan divides K,
+because C has too few tiles for the threads, or because sums could exceed s32. The driver adds the sums of the parts of
+K in s64. The second kind of plan divides the rows or columns of C, and each thread packs its own B.
 
 The way of an operand from a public function to the micro-kernel:
 

@@ -257,9 +257,9 @@ cdef class PackedB(Packed):
     column_sums : numpy.ndarray
         The sum of each column of B, int64 of shape (N,).
     certified : numpy.ndarray
-        Whether each panel of 16 columns has a no-saturation proof: VPMADDUBSW cannot saturate for any uint8 A. In every
-        pair of stored bytes at k and k + 1, k even, positive bytes sum to at most 128 and negative bytes to at least
-        -128.
+        Whether each panel of 16 columns has a no-saturation proof, so that VPMADDUBSW cannot saturate for any uint8 A.
+        In every pair of stored bytes at k and k + 1, k even, positive bytes sum to at most 128 and negative bytes to at
+        least -128.
     nbytes : int
         Size of `data`, without the second copy that products may make on a CPU without VNNI (:func:`pack_b`).
     address : int

@@ -2,9 +2,9 @@ from int8blas.core.kernels cimport I8_TYPE_S32
 from int8blas.gemm.problem cimport Problem
 
 cdef enum:
-    # With at most FEW_X rows x, y is read in place. With more than FEW_X rows x, packing y is faster. The limit is
-    # PADDED_ROWS if rows have fewer than STEP bytes, the bytes of one kernel step, because the kernel pads these short
-    # rows.
+    # With at most FEW_X rows x, y is read in place. With more than FEW_X rows x, packing y is faster. The maximum
+    # number of rows x is PADDED_ROWS if rows have fewer than STEP bytes, the bytes of one kernel step, because the
+    # kernel pads these short rows.
     FEW_X = 16
     STEP = 64
     PADDED_ROWS = 2

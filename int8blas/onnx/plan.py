@@ -24,8 +24,8 @@ from int8blas.onnx.sizes import Memory, derived
 from int8blas.onnx.table import NEWEST, Call, Operator, Site, bind, check_attributes
 
 # A constant result is not folded if it has more than FOLDED_BYTES bytes and more than FOLDED_TIMES the bytes of its
-# inputs. With these two limits, the size of the file limits the memory of the model. The factor 8 allows int8 weights
-# that are cast to int64.
+# inputs. With these two limits, the size of the file limits the memory of the model. With FOLDED_TIMES = 8, int8
+# weights that are cast to int64 are folded.
 FOLDED_BYTES = 1 << 24
 FOLDED_TIMES = 8
 # The operators whose results are always views. A Gather of several indices is no view.

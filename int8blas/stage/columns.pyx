@@ -92,7 +92,8 @@ cdef cnp.ndarray multiples(cnp.ndarray sums, int64_t factor):
 
 
 cdef object one_of(object value, tuple types, tuple typenums):
-    """Return a value, or the only element of an array, if it has one of these types. Otherwise return None."""
+    """Return a value whose type is in `types`, the only element of an array whose type number is in `typenums`, or
+    None."""
     if type(value) in types:
         return value
     if type(value) is ARRAY and value.size == 1 and cnp.PyArray_TYPE(<cnp.ndarray>value) in typenums:

@@ -57,7 +57,7 @@ class Int8Static:
 
 experimental: Any = _config
 aten: Any = torch.ops.aten
-# Models of these dtypes compute in float32 between their int8 layers.
+# The 16-bit dtypes of models that compute in float32 between their int8 layers.
 SHORT = (torch.bfloat16, torch.float16)
 
 

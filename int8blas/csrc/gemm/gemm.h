@@ -147,8 +147,8 @@ typedef struct {
  *
  *     dst(i, j) = start[j] + sum over k of x(i, k) * y(j, k)
  *
- * dst(i, j) is at dst + i * dst_row + j * dst_column, in bytes. Vector i has k bytes at x + i * x_row, which the kernel
- * XORs with x_flip. One operand is u8 and the other operand is s8 (see i8_dot_kernels.of). pack_panel and
+ * Element dst(i, j) is at dst + i * dst_row + j * dst_column, in bytes. Vector i has k bytes at x + i * x_row, which
+ * the kernel XORs with x_flip. One operand is u8 and the other operand is s8 (see i8_dot_kernels.of). pack_panel and
  * i8_dot_kernels.order pack y. `start` may be NULL (zeros). `uncached` is 1 if no cache holds x.
  *
  * The kernel of I8_LANES columns computes distances if x_squares is not NULL: start[j] + x_squares[i] - 2 * sum. Other

@@ -107,8 +107,8 @@ I8_INLINE i8_vec i8_add_f64(i8_vec x, i8_vec y) { return I8_OF_F64(I8_MM(add_pd)
 #define I8_MADD_64(acc, a, b) (acc) = i8_madd_u32(acc, a, b)
 #endif
 
-/* Tiles have 3 vectors of columns with AVX-512, otherwise 2 vectors. Tiles with two sums
- * for each element of C have fewer rows or vectors, because both sums are in registers. */
+/* Tiles have 3 vectors of columns with AVX-512, otherwise 2 vectors. Tiles with two sums for each element of C have
+ * fewer rows or vectors, because both sums are in registers. */
 #if I8_LANES == 16
 enum { I8_WIDE_ROWS = 8, I8_WIDE_VECS = 3, I8_WIDE_ROWS_64 = 8, I8_WIDE_VECS_64 = 3 };
 enum { I8_WIDE_ROWS_FULL = 6, I8_WIDE_VECS_FULL = 2 };

@@ -46,8 +46,9 @@ I8_INLINE i8_floats i8_product_of(const float *x, i8_floats factor, const int sq
 }
 
 /* Return whether alpha * x, or alpha * x * x with `squared`, is below a limit for any of n numbers x. Runs with a
- * number below the limit are rare, and need the longer of two functions. For all other numbers both functions give
- * equal bits. Four minima shorten the chain of dependent operations. If a product is NaN, the minimum is least[k]. */
+ * number below the limit are rare, and need the longer of two functions. For numbers from the limit on, both functions
+ * give equal bits. Four minima shorten the chain of dependent operations. If a product is NaN, the minimum is least[k].
+ * */
 I8_INLINE int i8_any_below(const float *x, int64_t n, float alpha, float limit, const int squared)
 {
     const i8_floats factor = i8_floats_set(alpha), start = i8_floats_set(limit);

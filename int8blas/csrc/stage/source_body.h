@@ -87,7 +87,7 @@ I8_INLINE void i8_quantize_within_of(uint8_t *dst, ptrdiff_t dst_row, const char
                 dst + i, i8_floats_mul(i8_source_chunk(src + i * step, type, step, I8_CHUNK), factor), flip);
         if (i < k) {
             const int count = (int)(k - i);
-            char bytes[4 * I8_CHUNK]; /* i8_copy_part may read all of these bytes */
+            char bytes[4 * I8_CHUNK]; /* i8_copy_part may read all of `bytes` */
             i8_floats_store_rounded(
                 (uint8_t *)bytes, i8_floats_mul(i8_source_chunk(src + i * step, type, step, count), factor), flip);
             i8_copy_part((char *)dst + i, bytes, count);

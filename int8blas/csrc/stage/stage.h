@@ -122,7 +122,7 @@ typedef struct {
     int doubled;                          /* X is twice the sum */
     /* For I8_DISTANCES with unknown squares of a plain B, column_squares is the memory of co_cols, in which the call
      * stores the sums of squares of the columns of B. With column_squares, K is at most SHORT_SQUARES_K
-     * (gemm/squares.pxd). In all other cases column_squares is NULL. */
+     * (gemm/squares.pxd). column_squares is NULL if the call computes no squares of B. */
     int32_t *column_squares;
 } i8_epilogue;
 

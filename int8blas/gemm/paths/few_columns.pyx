@@ -282,8 +282,8 @@ cdef int64_t cut(const Problem *g, Operands *o, int count) noexcept nogil:
             columns = 8
         else:
             columns = min(rest, 4)
-        # If the first piece has a free column, or fewer than 4 columns, it also has the vector of ones. In all other
-        # cases the vector of ones is a separate piece.
+        # The first piece has the vector of ones if the piece has a free column, or fewer than 4 columns. If not, the
+        # vector of ones is a separate piece.
         if sums and first == 0 and rest < 4:
             columns = rest + 1
         if sums and first == 0 and rest >= columns:

@@ -16,11 +16,11 @@ rows.
 
 A cell has 16 x 16 elements of C: a panel of rows times a panel of columns. With a matrix unit a cell is a tile of the
 unit: two panels of rows times two panels of columns. Cells are numbered row by row. Each thread has the same number of
-consecutive cells. Between two K blocks the sums stay in C, if C has the bare sums and contiguous rows. In all other
-cases the sums stay in memory of the call.
+consecutive cells. Between two K blocks the sums stay in C if C has the bare sums and contiguous rows, or else in memory
+of the call.
 
 Fetching a cache line that another core has packed takes 12 ns; packing the line takes 2.3 ns (Zen 4). If packing is
-little work compared with the products of a thread, each thread therefore packs the panels that it needs.
+little work compared with the products of a thread, each thread packs the panels that it needs.
 """
 
 from libc.stddef cimport ptrdiff_t
