@@ -1,10 +1,10 @@
 """Distances of few rows x from plain rows y. Each row y is read from memory once.
 
 The squares of a row y take twice the multiply-adds of its product with one row x. With few rows x, a kernel reads y
-once and computes squares and products together, in registers (csrc/gemm/distances_body.h). With more rows x, a kernel
-first computes the squares of some rows y, which stay in the L1 cache. All rows x are then multiplied by the cached rows
-y. Kernels without VNNI take too few rows x. Without VNNI a product multiplies one block of y at a time, and may pack
-the block.
+once and computes squares and products together, in registers (csrc/gemm/distances_body.h). If one kernel call cannot
+take all rows x, a kernel first computes the squares of some rows y, which stay in the L1 cache. The kernels then
+multiply all rows x by the cached rows y. Kernels without VNNI take too few rows x. Without VNNI a product multiplies
+one block of y at a time, and may pack the block.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
