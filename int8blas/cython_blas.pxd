@@ -7,7 +7,7 @@
 #
 #     transa, transb      'N': op(X) is X; 'T' or 'C': op(X) is X transposed. Lower case is accepted, also in offsetc.
 #     offsetc             co is one value ('F'), a column of M values ('C') or a row of N values ('R')
-#     m, n, k             op(A) is M x K, op(B) K x N, C M x N. Any may be 0; K = 0 makes the product 0.
+#     m, n, k             op(A) is M x K, op(B) is K x N, C is M x N. Any may be 0; K = 0 makes the product 0.
 #     alpha, beta         finite; if beta is 0, C is not read
 #     a, b, c, co         row-major matrices; co may be NULL for no offset
 #     lda, ldb, ldc       elements from one row in memory to the next, at least 1 and at least the columns in memory
@@ -38,8 +38,8 @@ cdef int gemm_u8u8s32(char transa, char transb, char offsetc, int64_t m, int64_t
                       const uint8_t *a, int64_t lda, int ao, const uint8_t *b, int64_t ldb, int bo, double beta,
                       int32_t *c, int64_t ldc, const int32_t *co) noexcept nogil
 
-# Multiply a matrix by its transpose, and store one triangle of C with the diagonal. The function neither reads nor
-# writes the other triangle. The function computes
+# Multiply a matrix by its transpose. syrk_u8s32 and syrk_s8s32 read and write only one triangle of C with the diagonal,
+# and compute
 #
 #     C := sat_s32(rne(alpha * (op(A) - ao) @ (op(A) - ao).T + beta * C))
 #

@@ -371,7 +371,7 @@ cdef int64_t packed_b_size(int64_t k, int64_t n) noexcept nogil:
         return -2
     cdef double panels = n // I8_PANEL + 1.0, groups = k // I8_GROUP + 1.0
     cdef double panel_bytes = groups * I8_GROUP * I8_PANEL + I8_PANEL * sizeof(int64_t) + 1
-    # Sizes of more than half of the range of int64 are errors too, so that the following sum cannot overflow.
+    # Sizes of more than half of the range of int64 are errors, so that the following sum cannot overflow.
     if panels * panel_bytes >= PTRDIFF_MAX / 2:
         return -2
     # The alignments may skip bytes before the header and before the data.

@@ -54,9 +54,9 @@ cdef class Convolution(ConvolutionLayer):
         each output channel, or ``(1 << 0) | (1 << 1)`` for values with a dimension of groups. Values in `scales` and
         `zero_points` need no mask.
     scales, zero_points : mapping of str to numbers, optional
-        Constant values for "src", "weights" and "dst". Each execution gets all other values. The source has one scale
-        and one zero point. The weights have one zero point, or one for each output channel. The constructor needs the
-        zero points of the weights to pack the weights.
+        Constant values for "src", "weights" and "dst". Each execution gets the values that are not constant. The source
+        has one scale and one zero point. The weights have one zero point, or one for each output channel. The
+        constructor needs the zero points of the weights to pack the weights.
     dynamic : {'per_image', 'per_tensor'}, optional
         Quantize a float source in each execution, by the range of each image or of all images. The source then has no
         given scale or zero point. :meth:`dynamic` creates such a layer from float weights in one call.

@@ -9,9 +9,9 @@ same elements k of the kernel. The outputs with one remainder form a phase, whic
 Phases insert and multiply no zeros. If a stride is larger than the kernel, no phase computes the outputs between the
 phases, whose sums are empty.
 
-If neighbouring phases of a line have equal windows, one convolution computes these phases. The channels of several
-neighbouring outputs are then the output channels of the convolution. With few output channels, one convolution computes
-all phases of a line, and its window is the union of the phases' windows. Taps outside of an output's own window have
+If neighbouring phases of a line have equal windows, one convolution computes these phases. The output channels of this
+convolution are the channels of several neighbouring outputs. With few output channels, one convolution computes all
+phases of a line, and its window is the union of the phases' windows. Taps outside of an output's own window have
 weights of 0.
 
 Outputs with empty sums are equal, unless a post-op reads a value for each output. The layer computes one pixel for the
@@ -189,7 +189,7 @@ cdef class Deconvolution(ConvolutionLayer):
         return ranges
 
     cdef list fold_phases(self, int64_t rest):
-        """Return phases that fold neighbouring outputs of a line."""
+        """Merge phases that compute neighbouring outputs of a line, and return all phases."""
         cdef Phase phase
         cdef list folded = []
         *outer, inner = self._dimensions

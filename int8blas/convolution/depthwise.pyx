@@ -1,10 +1,10 @@
 """The strategy for groups of one channel. The kernels are in csrc/convolution/depthwise_body.h (VNNI) and
 depthwise_pairs_body.h (without VNNI).
 
-The weights are a packed B with a column for each output channel. The rows k of B have the order (w; d, h), and the
-number of pairs (d, h) is padded to a multiple of 4. A unit of work consists of some output lines, for the channels of
-one kernel call. A thread computes one stretch of a unit's lines after another. If the channels of a pixel are not
-contiguous, or have several filters each, the thread first copies the stretch of the image.
+The weights are a packed B with a column for each output channel. Each kernel column w has consecutive rows of
+B, one for each kernel line (d, h), padded to a multiple of 4 rows. A unit of work consists of some output lines, for
+the channels of one kernel call. A thread computes one stretch of a unit's lines after another. If the channels of a
+pixel are not contiguous, or have several filters each, the thread first copies the stretch of the image.
 
 A few channels would leave most lanes of a vector empty. For few channels, the kernel takes the channels of all pixels
 of a line as one row (csrc/convolution/depthwise_flat_args.h). A unit of work consists of some output lines, and a
@@ -279,8 +279,8 @@ cdef void copy_flat(const DepthwiseJob *j, const Workspace *w, int64_t plane, in
         z = plane % j.size[1] * m.stride[0] - m.before[0] + p * m.dilation[0]
         m.size[1] = height if 0 <= z < m.size[0] else 0
         for r in range(flat_runs(j)):
-            # In run r, column x of the image has the index x // stride. Adding a multiple of the stride keeps x
-            # positive.
+            # A run has the columns of the image that are `stride` apart, so column x has the index x // stride in
+            # its run. Adding a multiple of the stride keeps x positive.
             x = first * stride - m.before[2] + r + m.before[2] * stride
             m.src = image + z * m.steps[1] + x % stride * j.image.steps[3]
             m.size[2] = max(<int64_t>0, ceil_div(width - x % stride, stride))

@@ -7,8 +7,8 @@ Padding and packed weights cannot represent such zero points::
 
 p is the value of x's type that is nearest to zx. Each sum is the result of a layer with the zero point p. For the sum
 of w, the image is all ones. For the sum of (x - p), the weights are all ones. For the number of taps, image and weights
-are all ones. A 16-bit source is 256 * h + l with 8-bit limbs h and l. p has two limbs as well, and there is a layer for
-each limb. All sums of a layer fit int32, and the terms are int64.
+are all ones. A 16-bit source is 256 * h + l with 8-bit limbs h and l. p also has two limbs. Each limb has a layer. All
+sums of a layer fit int32, and the terms are int64.
 """
 
 from libc.stdint cimport int64_t

@@ -297,7 +297,7 @@ cdef class Filters:
     cdef str describe(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, Problem *g,
                       i8_image *image, size_t *workspace):
         """Set up an execution and return its path. For the path "gemm", set the first product `g` and its image
-        `image`. For all other paths, set `workspace`, the bytes of memory of a thread."""
+        `image`. For a path that is not "gemm", set `workspace`, the bytes of memory of a thread."""
         cdef PackingJob j
         prepare(&j, self, bound, src, dst, flip)
         set_first_product(&j, g, image)

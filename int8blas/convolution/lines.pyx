@@ -302,7 +302,7 @@ cdef Block copy_block(const LinesJob *j, uint8_t *region, int64_t unit) noexcept
     for i in range(m.kernel[0]):
         z = k.plane % j.size[1] * m.stride[0] - m.before[0] + i * m.dilation[0]
         for r in range(run):
-            # Line y of the image is line (y - r) / run of the lines with remainder r.
+            # Lines with the remainder y modulo `run` are side by side, so line `first` has the index (first - y) / run.
             first = k.line * j.image.stride[1] - j.image.before[1] + r
             y = (first % run + run) % run
             m.src = image + z * m.steps[1] + y * j.image.steps[2]

@@ -3,8 +3,8 @@
 A few output channels fill only a small part of a panel, and gathering windows may take longer than multiplying them.
 Folding therefore makes several neighbouring outputs of a line the channels of one output. Folded outputs share the
 union of their windows. B becomes a banded matrix: for each folded output, B has the weights at the place of the
-output's window in the union, and zeros elsewhere. Columns that a dilated window skips have zeros too, so the taps of
-the union are contiguous, and the strategy "lines" can take the union. If windows are single pixels, the union of
+output's window in the union, and zeros elsewhere. Columns that a dilated window skips have zeros, so the taps of the
+union are contiguous, and the strategy "lines" can take the union. If windows are single pixels, the union of
 neighbouring windows is a segment of a line of the image, which the product reads in place. If all pixels are evenly
 spaced, all images make one long line.
 

@@ -499,7 +499,7 @@ cdef cnp.ndarray in_range(cnp.ndarray array, str name, int64_t low, int64_t high
 cdef cnp.ndarray elements(object x, str name, tuple typenums):
     """Return an input array of one of the types `typenums` in native byte order, with any number of dimensions.
 
-    If float16 is allowed, bfloat16 is allowed too. View bool as uint8, and round float64 to float32.
+    If float16 is allowed, bfloat16 is also allowed. View bool as uint8, and round float64 to float32.
     """
     cdef cnp.ndarray array = as_array(x, name)
     cdef int typenum = cnp.PyArray_TYPE(array)
@@ -582,8 +582,8 @@ cdef cnp.ndarray one_or_shaped(object x, str name, str kinds, str wanted, tuple 
 
 
 cdef cnp.ndarray copy_of(object x, int typenum, tuple shape):
-    """Return a copy of an array that has exactly this type and shape. Return None for all other arguments, which need
-    more checks. If the shape is (1,), the copy has 0 dimensions."""
+    """Return a copy of an array that has exactly this type and shape. Return None for an argument of another type,
+    which needs more checks. If the shape is (1,), the copy has 0 dimensions."""
     cdef cnp.ndarray array
     if type(x) is not np.ndarray:
         return None

@@ -166,7 +166,7 @@ cdef class ByLayout:
 
 
 cdef object copy_of(object value):
-    """Return a copy of a small array, and None for None. For all other values return the type, which equals no
+    """Return a copy of a small array, and None for None. For a value of another kind return its type, which equals no
     value."""
     if type(value) is cnp.ndarray and cnp.PyArray_NBYTES(<cnp.ndarray>value) <= COPIED_BYTES:
         return np.array(value, order="C")

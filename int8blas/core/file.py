@@ -23,7 +23,7 @@ nodes, or an object with one member, whose name says its kind:
 A class can be saved if it has `__reduce__`, which pickle uses too, and calls :func:`register`. Loading executes no code
 from the file: it calls only constructors of registered classes, which check their arguments. A file has the packed
 weights of a layer, so a change of the packed form needs a new version of the format. A change of the file's structure
-needs a new version too.
+needs a new version.
 """
 
 from __future__ import annotations
@@ -165,8 +165,8 @@ def load(path: Origin, mmap: bool | None = None, *, verify: str = "full") -> Any
     TypeError, OSError
         If `path` is neither a path nor a file object, or the file cannot be read.
     ValueError
-        If `save` did not write the file, or the file has another version, or is truncated or corrupted. If `mmap` is
-        true for a file object, or `verify` is neither "full" nor "index".
+        If `save` did not write the file, if the file has another version, is truncated or corrupted, if `mmap` is true
+        for a file object, or if `verify` is neither "full" nor "index".
 
     Notes
     -----

@@ -1,7 +1,7 @@
 """The kernel registry: the built instruction sets, the sets that this CPU supports, and the selected set.
 
-Only this module links ``csrc/``. All other modules get the kernel tables from :func:`current_kernels`, so the process
-has one selection.
+Only this module links ``csrc/``. Modules that need kernels get the kernel tables from :func:`current_kernels`, so the
+process has one selection.
 """
 
 import os

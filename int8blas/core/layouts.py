@@ -16,7 +16,8 @@ from int8blas.core.words import shown
 
 DATA = "ncdhw"
 WEIGHTS = "goidhw"
-# The allowed sets of letters. Spatial letters are in the order d, h, w. All other letters are in alphabetical order.
+# The allowed sets of letters. Spatial letters are in the order d, h, w. The letters c, g, i, n and o are in
+# alphabetical order.
 SPATIAL = ("", "w", "hw", "dhw")
 OTHERS = ("cn", "io", "gio")
 

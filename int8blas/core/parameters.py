@@ -98,7 +98,7 @@ def zero_point_values(values: Any, name: str, dtype: np.dtype[Any]) -> npt.NDArr
         return np.array(values, np.int32)
     # Copy the argument, because another thread may write to it between the check and the conversion.
     array = as_array(values, name).copy()
-    # astype(object) turns dates into integers too.
+    # astype(object) would turn dates into integers.
     objects = array if array.dtype.kind in "mM" else array.astype(object)
     if array.dtype.kind not in "iu" and not all(type(value) is int for value in objects.flat):
         raise TypeError(f"{name} must be integers, got {_found(values, array)}")

@@ -1,9 +1,9 @@
 """The signatures of compiled classes, for ``inspect.signature`` and ``help``.
 
-CPython reads the signature of ``__init__`` and ``__call__`` from their docstrings. Cython writes the signature there if
-the method has a docstring and ``@cython.binding(False)``. setup.py sets ``embedsignature`` only for ``__init__`` and
-``__call__``, because all other functions know their signatures. CPython evaluates only literals in a signature from a
-docstring, so a default is ``"int8"``, not ``np.int8``.
+CPython reads the signature of ``__init__`` and ``__call__`` from their docstrings. Cython writes the signature into the
+docstring of a method with ``@cython.binding(False)``. setup.py sets ``embedsignature`` only for ``__init__`` and
+``__call__``, because Cython's functions with a binding know their signatures. CPython evaluates only literals in a
+signature from a docstring, so a default is ``"int8"``, not ``np.int8``.
 """
 
 import inspect

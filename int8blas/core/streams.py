@@ -39,7 +39,7 @@ FIRST_BYTES = 1 << 20
 
 
 def is_stream(path: Any, *methods: str) -> bool:
-    """Return whether `path` is a file object with one of the given methods. Otherwise it is a path."""
+    """Return whether `path` is a file object with one of the given methods, and not a path."""
     if isinstance(path, io.TextIOBase):
         raise TypeError(f"path must be a path or a file of bytes, got {type(path).__name__}, a file of text: open it "
                         "with 'b' in its mode")  # fmt: skip

@@ -13,7 +13,7 @@ if the parent has run a region. No result depends on the number of threads, or o
 A region ends when its last thread has finished, and OpenMP begins the next region when this thread has come back. If
 another process takes a thread's CPU, the thread finishes or comes back a time slice later: after milliseconds, for
 parts of microseconds. A caller that has waited for milliseconds therefore runs without regions for a while, and then
-tries a region again. If that region is late too, the next pause is longer.
+tries a region again. If that region is late, the next pause is longer.
 """
 
 import operator

@@ -12,7 +12,7 @@ cdef extern from "core/turns.h" nogil:
     void i8_end_turn()
     void i8_take_turn()
 
-# A call releases the GIL if its work is above a limit, because releasing takes time too. If another thread runs a
+# A call releases the GIL if its work is above a limit, because releasing the GIL takes time. If another thread runs a
 # network, the limit is SHARED_GIL times as high, because getting the GIL back takes longer. If two threads run an
 # encoder of 8 tokens, each thread reaches 0.64 of the speed of one thread alone, and 0.57 with SHARED_GIL = 1.
 cdef enum:

@@ -128,7 +128,7 @@ def conversion(given: str, to: str) -> str:
 
 def checked(given: str, to: str) -> str:
     """Return a conversion of integers that raises an error if a number does not fit. With KEEPS_VALUES the conversion
-    takes floats with whole numbers too. `np.asarray` would wrap a number that does not fit, without an error."""
+    accepts floats that are whole numbers. `np.asarray` would wrap a number that does not fit, without an error."""
     if KEEPS_VALUES:
         return f"np.asarray({given}).astype({numpy_name(to)}, casting='same_value')"
     return f"np.array(np.asarray({given}).tolist(), {numpy_name(to)})"

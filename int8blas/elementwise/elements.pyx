@@ -58,8 +58,8 @@ cdef struct ElementsJob:
     int64_t n                                   # elements of a run
     int64_t piece, pieces                       # elements of a piece, pieces of a run
     int64_t period                              # elements after which the parameters of a run repeat, if `each`
-    # If `spread` is not 0, there is one run. Elements [i * spread, (i + 1) * spread) have value i % values of each
-    # parameter that varies. The values are contiguous.
+    # If `spread` is not 0, there is one run. A parameter that varies has `values` contiguous values. Each value applies
+    # to `spread` consecutive elements; element e has the value e // spread % values.
     int64_t spread, values
     bint varies[PARAMETERS]
     spread_fn spread_values

@@ -549,7 +549,7 @@ def concat(srcs, axis, *, scales=None, zero_points=None, post_ops=(), dst_scale=
     """Concatenate quantized tensors along a dimension.
 
     Without post-ops, a source that has the dtype, the scale and the zero point of the destination is copied. Each
-    element of all other sources becomes ::
+    element of a source that is not copied becomes ::
 
         y = scales[i] * (f32(srcs[i]) - f32(zero_points[i]))
         y = post_ops(y)

@@ -88,7 +88,7 @@ cdef int store_rows(i8_normalize_fn function, i8_normalize_fn across, i8_normali
 
 
 cdef cnp.ndarray negative(cnp.ndarray src):
-    """Return -x, or -1 - x for integers. Each formula changes the sign of all differences between values."""
+    """Return -x, or -1 - x for integers. Both formulas change the sign of every difference between two values."""
     return np.negative(src) if src.dtype.kind not in "iu" else np.invert(src)
 
 
@@ -150,12 +150,12 @@ def softmax(src, axis=-1, *, scales=None, zero_points=None, post_ops=(), log=Fal
 
     Notes
     -----
-    The difference of integers is exact and then rounded to float32. All other operations are float32, and each is
-    rounded once. A division is a product with the rounded reciprocal of the row's sum, or of the scale. The exponential
-    has an error of at most 1 unit in the last place, and is 0 for t below -87.3. The sum has 64 partial sums: partial
-    sum j adds elements j, j + 64 and so on, in order. The second half of the partial sums is then added to the first
-    half until one sum is left. The result therefore has the same bits on every CPU, with any number of threads and any
-    strides.
+    The difference of integers is exact and then rounded to float32. Operations except the difference of integers are
+    float32, and each is rounded once. A division is a product with the rounded reciprocal of the row's sum, or of the
+    scale. The exponential has an error of at most 1 unit in the last place, and is 0 for t below -87.3. The sum has 64
+    partial sums: partial sum j adds elements j, j + 64 and so on, in order. The second half of the partial sums is then
+    added to the first half until one sum is left. The result therefore has the same bits on every CPU, with any number
+    of threads and any strides.
 
     For rows of n elements, results of at least 2**-126 have a relative error of at most ``(10 + 4 * T + n / 64) *
     2**-24``. Most errors are far smaller. T is the largest ``|t|``, at most 87.3; the exponential multiplies the
@@ -199,7 +199,7 @@ def softmax(src, axis=-1, *, scales=None, zero_points=None, post_ops=(), log=Fal
 
 cdef cnp.ndarray row_values(object x, str name, int64_t n, float default, bint used):
     """Return n float32 values, or n copies of the default for None. The memory of the values is aligned, and readable
-    up to a whole chunk. If not `used`, the values are only checked."""
+    up to a whole chunk. If `used` is false, the function only checks the values."""
     cdef cnp.ndarray array, values
     cdef cnp.npy_intp room = max(n, <int64_t>I8_CHUNK) if used else 0, i
     if x is not None:

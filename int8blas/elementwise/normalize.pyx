@@ -1,8 +1,8 @@
 """The driver of softmax and layer normalization. The driver applies a kernel of rows to arrays of any strides.
 
-Rows that are contiguous, aligned and not too short are read and written in place. If the function has a kernel for rows
-that are side by side in memory, these rows are read and written in place too. All other rows are copied to a buffer, a
-block at a time.
+Rows that are contiguous, aligned and not too short are read and written in place. Rows that are side by side in memory
+are read and written in place if the function has a kernel for them. The driver copies rows of any other layout to a
+buffer, a block at a time.
 """
 
 from libc.stddef cimport ptrdiff_t

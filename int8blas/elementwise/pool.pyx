@@ -63,7 +63,7 @@ cdef struct Place:
     int64_t n, d, h, w, c
 
 
-# The elements of a window along one dimension without padding.
+# The elements of a window along one dimension that are not padding.
 cdef struct Range:
     int64_t first, count        # first element in the source; number of elements
     int64_t skipped             # elements of the window before the first
@@ -605,8 +605,8 @@ cdef void combine(real *y, const real *x, int64_t rows, int64_t columns, int64_t
 
 cdef void reduce_axis(real *y, const real *x, const Axis *w, const Tap *taps, int64_t outer, int64_t size,
                       int64_t inner, int64_t count, bint maximum, real *every, int64_t step) noexcept nogil:
-    """Reduce the windows along the second of three axes. If `step` is more than 1, first compute the windows at all
-    positions in `every`, because the elements of a tap are contiguous there. Then store every `step`-th window."""
+    """Reduce the windows along the second of three axes. If `step` is more than 1, compute the windows at all positions
+    in `every`, where the elements of a tap are contiguous, and store every `step`-th window."""
     cdef int64_t i, tap
     cdef real *to
     for _ in range(outer):

@@ -133,10 +133,10 @@ def quantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="float"
 
     Notes
     -----
-    This is the quantization of oneDNN's "Primitive Attributes: Quantization", or of ONNX's QuantizeLinear with
-    ``scheme="onnx"``. Results of the two schemes differ by one if a quotient is halfway between two integers and the
-    zero point is odd, or if adding the zero point in float32 gives a number halfway between two integers. The result
-    has the same bits on every CPU and with any number of threads.
+    `quantize` computes the quantization of oneDNN's attributes, or with ``scheme="onnx"`` the QuantizeLinear of ONNX.
+    Results of the two schemes differ by one if a quotient is halfway between two integers and the zero point is odd, or
+    if adding the zero point in float32 gives a number halfway between two integers. The result has the same bits on
+    every CPU and with any number of threads.
 
     Examples
     --------

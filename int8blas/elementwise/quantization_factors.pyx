@@ -76,7 +76,7 @@ def activation_factor(x):
 
 
 def weights_factor(w, *, axis=None):
-    """Return the quantization factor of weights: ``127 / max(abs(w))``, in float64.
+    """Return the quantization factor of weights, ``127 / max(abs(w))``, in float64.
 
     Weights times the factor are in [-127, 127]: ``quantize(w, 1 / weights_factor(w))``.
 

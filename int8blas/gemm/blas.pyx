@@ -5,8 +5,8 @@ The four GEMMs differ in the types of A and B. Each GEMM computes, for op(X) = X
     C := sat_s32(rne(alpha * (op(A) - ao) @ (op(B) - bo) + beta * C + co))
 
 The product is exact, ``rne`` rounds half to even, and ``sat_s32`` saturates to int32. If alpha is 1 and beta is 0 or 1,
-the GEMMs compute in integers. For all other alpha and beta the GEMMs compute in double precision, in the order of the
-formula. The result does not depend on the CPU, the number of threads, packing or memory order.
+the GEMMs compute in integers. If alpha is not 1, or beta is neither 0 nor 1, the GEMMs compute in double precision, in
+the order of the formula. The result does not depend on the CPU, the number of threads, packing or memory order.
 """
 
 from libc.stdint cimport INT32_MAX, INT32_MIN, int32_t, int64_t
@@ -199,7 +199,8 @@ def gemm_u8s8s32(alpha, a, b, beta=0.0, c=None, trans_a=False, trans_b=False, ov
     trans_a, trans_b : bool or int, optional
         op(X) is X, or X transposed if the flag is true (1, or 2 as in BLAS).
     overwrite_c : bool, optional
-        Compute in `c`, whatever its memory order, and return it. Otherwise `c` is left alone.
+        Compute in `c`, whatever its memory order, and return it. If `overwrite_c` is false, the call does not write to
+        `c`.
     offsetc : {'F', 'C', 'R'}, optional
         The form of `co`, in upper or lower case: one value ('F'); a column of M values, one for each row of C ('C'); or
         a row of N values, one for each column of C ('R').
@@ -231,9 +232,10 @@ def gemm_u8s8s32(alpha, a, b, beta=0.0, c=None, trans_a=False, trans_b=False, ov
     Notes
     -----
     The product is exact for every K: sums that could overflow int32 are kept in int64. If alpha is 1 and beta is 0 or
-    1, the formula is evaluated in integers. For all other alpha and beta the formula is evaluated in double precision,
-    in the order of the formula, without fused multiply-adds. The GEMM subtracts zero points, as oneDNN does, whereas
-    MKL adds zero points. The page "Nuances of int8 Computations" of oneDNN describes the saturation.
+    1, the formula is evaluated in integers. If alpha is not 1, or beta is neither 0 nor 1, the formula is evaluated in
+    double precision, in the order of the formula, without fused multiply-adds. The GEMM subtracts zero points, as
+    oneDNN does, whereas MKL adds zero points. The page "Nuances of int8 Computations" of oneDNN describes the
+    saturation.
 
     Examples
     --------

@@ -104,7 +104,7 @@ def vecdot(a: Any, b: Any, *, axis: int = -1, dtype: Any = None, overflow: Any =
     Parameters
     ----------
     a, b : array_like of integers or bool
-        Arrays of vectors. All other axes are broadcast.
+        Arrays of vectors. The axes except `axis` are broadcast.
     axis : int, optional
         The axis of the vectors in both arrays.
     dtype, overflow, mod
@@ -419,8 +419,9 @@ def _find_plan(
 def _find_stack(
     shapes: tuple[_Axes, _Axes], axes: tuple[_Axes, _Axes], summed: tuple[_Axes, _Axes], order: _Axes | None
 ) -> _Plan:
-    """Return the plan of a stack of products of vectors or elements. With `order`, axis i of both tuples of axes is one
-    axis of the result, and one operand may lack the last axes. Without `order`, the axes of the operands broadcast."""
+    """Return the plan of a stack of products of vectors or elements. If `order` is given,
+    axis i of the first operand's `axes` and axis i of the second operand's `axes` are the same axis of the result, and
+    one operand may lack the last axes. If `order` is None, the axes of the operands broadcast."""
     changes, sizes = [], []
     for shape, own, k in zip(shapes, axes, summed, strict=True):
         places = range(len(own)) if order is None else order

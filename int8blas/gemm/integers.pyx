@@ -1,10 +1,11 @@
 """Products of integers of every width. The values of both arrays decide which kernels multiply.
 
 A pass over each operand finds the number of bits of its elements. If all elements fit bytes and the product is large
-enough, the operands are converted to bytes for the kernels of 8 bits. All other operands are packed for one kind of
-multiply-add (csrc/gemm/wide.h). Sums have 64 bits. If sums could exceed 64 bits, a second product, in float64, finds
-the sums that exceed 64 bits. K and the numbers of bits give a bound for the error of the float64 product. If the error
-could put a float64 sum on the wrong side of a limit, the sum is computed again, from digits.
+enough, the operands are converted to bytes for the kernels of 8 bits. Operands that are not converted to bytes are
+packed for one kind of multiply-add (csrc/gemm/wide.h). Sums have 64 bits. If sums could exceed 64 bits, a second
+product, in float64, finds the sums that exceed 64 bits. K and the numbers of bits give a bound for the error of the
+float64 product. If the error could put a float64 sum on the wrong side of a limit, the sum is computed again, from
+digits.
 """
 
 from libc.math cimport ldexp

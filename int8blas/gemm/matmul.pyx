@@ -218,7 +218,7 @@ def matmul(a, b, *, out=None, dtype=None, ao=0, bo=0, numerics="exact", overflow
 
 def stacked(cnp.ndarray a not None, cnp.ndarray b not None, int axes, *, dtype, overflow, mod):
     """Return the dot products of the vectors along the last axes of two arrays of integers (`axes` is 1), or the
-    products of their elements (`axes` is 0). All other axes are broadcast."""
+    products of their elements (`axes` is 0). Axes that are not summed are broadcast."""
     cdef Problem g
     cdef int typenum = cnp.NPY_INT32
     if not (mod is None and overflow is SATURATED and is_byte(a) and is_byte(b) and is_s32_or_s64(None, dtype)

@@ -67,7 +67,7 @@ cdef struct PackJob:
     uint8_t flip
 
 
-# The arguments of unpacking B to C order. Unpacking XORs the bytes of B with `flip`.
+# The arguments of the function that unpacks B to C order. Unpacking XORs the bytes of B with `flip`.
 cdef struct UnpackJob:
     const i8_kernels *kernels
     const PackedMatrix *matrix
@@ -257,9 +257,9 @@ cdef class PackedB(Packed):
     column_sums : numpy.ndarray
         The sum of each column of B, int64 of shape (N,).
     certified : numpy.ndarray
-        Whether each panel of 16 columns has a no-saturation proof: VPMADDUBSW cannot saturate for any uint8 A. In every
-        pair of stored bytes at k and k + 1, k even, positive bytes sum to at most 128 and negative bytes to at least
-        -128.
+        Whether each panel of 16 columns has a no-saturation proof, so that VPMADDUBSW cannot saturate for any uint8 A.
+        In every pair of stored bytes at k and k + 1, k even, positive bytes sum to at most 128 and negative bytes to at
+        least -128.
     nbytes : int
         Size of `data`, without the second copy that products may make on a CPU without VNNI (:func:`pack_b`).
     address : int
@@ -270,8 +270,8 @@ cdef class PackedB(Packed):
     A pickle contains only `data`. Loading a pickle computes the sums and no-saturation proofs, so a pickle does not
     depend on the instruction set. With protocol 5, `data` may be an out-of-band buffer. The matrix keeps the buffer if
     the buffer begins at a multiple of 64 bytes and no object can write to its memory. No object can write to bytes, to
-    files mapped for reading, or to buffers of another PackedB. All other buffers are copied, so later writes have no
-    effect.
+    files mapped for reading, or to buffers of another PackedB. The matrix copies a buffer that it cannot keep, so later
+    writes to the buffer have no effect.
 
     Examples
     --------

@@ -68,7 +68,7 @@ cdef enum:
     MIN_PART_K = 4096
     # The maximum number of totals in s64 if K is divided: each thread has a total for each element of C, 8 MiB in all.
     # Without totals the path `blocks` adds in s64. 1024 x 1024 x 40,000, uint8 times uint8, takes 99.7 ms with totals
-    # and 109.7 ms without.
+    # and 109.7 ms without totals.
     SEGMENT_ELEMENTS = 1 << 20
 
 

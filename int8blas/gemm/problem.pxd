@@ -74,8 +74,8 @@ cdef enum Half:
 cdef struct Output:
     char *data
     ptrdiff_t row, column
-    # Lines of C, which only convolutions have: the number of rows in a line, or 0 without lines; and the bytes from one
-    # line to the next.
+    # The number of rows in a line of C, or 0 if C has no lines, and the bytes from one line to the next. Only the C of
+    # a convolution has lines.
     int64_t line
     ptrdiff_t line_step
     Half half                   # WHOLE; or the triangle of C to compute, UPPER or LOWER, if B is A.T

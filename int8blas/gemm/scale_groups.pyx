@@ -4,8 +4,8 @@
 
 The operations are in f32, and each is rounded once. The epilogue computes C from y. If the kernel table has a
 micro-kernel for scale groups (TileForms.scaled_tiles), the micro-kernel computes all groups of one tile and keeps the
-integer sums and y in registers. Without such a micro-kernel, the loops compute each group for several tiles along M,
-and the integer sums and y stay in the L1 cache.
+integer sums and y in registers. Without a micro-kernel for scale groups, the loops compute each group for several tiles
+along M, and the integer sums and y stay in the L1 cache.
 """
 
 from libc.stddef cimport ptrdiff_t

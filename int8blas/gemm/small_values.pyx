@@ -11,8 +11,7 @@ because its bytes are s8 already (`unshift`). Each M block of an s8 A can be shi
 0 (`rebase`).
 
 The path `triangle` multiplies a matrix by its own transpose. If the values of the matrix span at most 127, each value
-minus the smallest value is both a u8 and an s8. A' and B' are then the same panels, and two products of 127 * 127 fit
-s16.
+minus the smallest value is both a u8 and an s8, so A' and B' are the same panels. Two products of 127 * 127 fit s16.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t

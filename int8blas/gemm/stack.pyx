@@ -5,7 +5,7 @@ is a run of evenly spaced matrices. One call of the kernel of stacks (csrc/gemm/
 matrices of up to 32 rows and columns, a run of elements, or a run of vectors whose elements of equal index are
 contiguous in memory. Longer matrices have slices of some rows, and a call multiplies one slice of each matrix. The
 kernel of dot products multiplies contiguous vectors. The path `tiny` multiplies small problems, without a plan. The
-driver plans all other products one by one.
+driver plans products of other shapes one by one.
 """
 
 from libc.stddef cimport ptrdiff_t

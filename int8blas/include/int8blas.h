@@ -19,7 +19,7 @@
  *
  *     transa, transb      'N': op(X) is X; 'T' or 'C': op(X) is X transposed. Lower case is accepted, also in offsetc.
  *     offsetc             co is one value ('F'), a column of M values ('C') or a row of N values ('R').
- *     m, n, k             op(A) is M x K, op(B) K x N, C M x N. Any may be 0; K = 0 makes the product 0.
+ *     m, n, k             op(A) is M x K, op(B) is K x N, C is M x N. Any may be 0; K = 0 makes the product 0.
  *     alpha, beta         finite; if beta is 0, C is not read.
  *     a, b, c, co         row-major matrices; co may be NULL for no offset
  *     lda, ldb, ldc       elements from one row in memory to the next, at least 1 and at least the columns in memory
@@ -32,7 +32,7 @@
  * The result is INT8BLAS_OK for success. The result is -i if argument i, counted from 1, is the first wrong argument. A
  * call with a wrong argument writes nothing. The result is INT8BLAS_NO_MEMORY if there is no memory for the workspace.
  * C is then undefined. Any threads may call the functions at the same time. A call in an OpenMP region of the caller
- * uses one thread. All other calls use the same number of threads as calls from Python.
+ * uses one thread. Calls outside of OpenMP regions use as many threads as calls from Python.
  */
 #ifndef INT8BLAS_H
 #define INT8BLAS_H
@@ -59,8 +59,7 @@ struct int8blas_functions {
                         const uint8_t *a, int64_t lda, int ao, const uint8_t *b, int64_t ldb, int bo, double beta,
                         int32_t *c, int64_t ldc, const int32_t *co);
 
-    /* Multiply a matrix by its transpose, and store one triangle of C with the diagonal. The other triangle is neither
-     * read nor written:
+    /* Multiply a matrix by its transpose. The functions read and write only one triangle of C with the diagonal:
      *
      *     C := sat_s32(rne(alpha * (op(A) - ao) @ (op(A) - ao).T + beta * C))
      *

@@ -62,8 +62,8 @@ cdef class InnerProduct(QuantizedLayer):
         Shape (oc,): float32 in real units, int32 in units of the accumulator.
     src_dtype : dtype, optional
         uint8, int8, uint16 or int16; with `dynamic` float32, float16 or bfloat16. Without `dynamic`, `src_dtype` and
-        `dst_dtype` must be given. A layer with the `src_dtype` float32 takes float16 and bfloat16 too. A 16-bit integer
-        source needs two 8-bit products.
+        `dst_dtype` must be given. A layer with the `src_dtype` float32 takes sources of float32, float16 and bfloat16.
+        A 16-bit integer source needs two 8-bit products.
     dst_dtype : dtype, optional
         uint8, int8, int32, float32, float16 or bfloat16.
     attributes : Attributes, optional

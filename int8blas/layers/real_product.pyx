@@ -634,7 +634,7 @@ def real_matmul(a, b):
     y = empty_of((*stack_shape(&job, left, right), job.rows, job.columns), cnp.NPY_FLOAT32)
     set_y(&job, y)
     if right.ndim == 2 and cnp.PyArray_IS_C_CONTIGUOUS(left):
-        # Merge the stack: one product of all rows.
+        # Compute the stack as one product of the rows of all matrices.
         job.rows, job.dims, job.count = job.rows * job.count, 0, 1
     if job.k == 0:
         y.fill(0)

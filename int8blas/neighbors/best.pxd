@@ -24,8 +24,9 @@ ctypedef fused Item:
     Entry
 
 
-# The best rows of a query so far. A row enters only if its rank, or short item, is below `bound`, which is UINT64_MAX
-# at first. Rows are found in the order of their indices, so the first of several rows with equal ranks stays.
+# The best rows of a query so far. `bound` is UINT64_MAX at first. The search adds a row to the best rows only if the
+# rank of the row's Entry, or the row's short item, is below `bound`. The search finds rows in the order of their
+# indices, so the first of several rows with equal ranks stays.
 # `threshold` and `limit`, for csrc/neighbors/above_body.h, follow from `bound`.
 cdef struct Best:
     void *items

@@ -21,7 +21,7 @@ cdef enum:
 
 
 cdef inline uint64_t rank_of(const Item *item) noexcept nogil:
-    """Return the integer by which items are selected: the rank of an Entry, or a short item."""
+    """Return the integer that orders an item: the rank if the item is an Entry, or the short item itself."""
     if Item is Entry:
         return item.rank
     else:

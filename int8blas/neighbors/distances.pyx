@@ -100,7 +100,7 @@ cdef int run_staged(Problem *g, cnp.ndarray a, PackedB packed) except -1:
 
 
 cdef int add_squares(cnp.ndarray products, cnp.ndarray x_squares, cnp.ndarray y_squares) except -1:
-    """Replace products by distances. K is so long that replacing takes hardly any time compared with the products."""
+    """Replace products by distances. K is so long that this pass takes hardly any time compared with the products."""
     np.multiply(products, -2, out=products)
     np.add(products, x_squares[:, np.newaxis], out=products)
     np.add(products, y_squares, out=products)

@@ -466,7 +466,7 @@ class Index:
             If a file cannot be read.
         ValueError
             If the folder has no index, or its index is corrupted, truncated, or of another version. The first search
-            may raise a ValueError too.
+            may raise a ValueError.
         """
         flags = boolean(mmap, "mmap"), boolean(verify, "verify")
         settings, shards = index_files.load(os.fspath(path), *flags)

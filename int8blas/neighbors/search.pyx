@@ -52,10 +52,10 @@ cdef enum:
     SUMS_BYTES = 1 << 18
     LEAST_ROWS = 128
     MOST_ROWS = 8192
-    # SCANNED sums are compared with one threshold, or FIRST_SCANNED sums while a query has not found enough rows,
-    # because every row is then among its best rows. For 16 queries of 20,000 x 64, SCANNED = 256 and 1024 take 138 us,
-    # and 8192 takes 158 us. For 200 rows of 5000 x 64, FIRST_SCANNED = 32 takes 143 us, 128 takes 129 us and 1024 takes
-    # 145 us (Zen 5).
+    # The kernel compares SCANNED sums at a time with one threshold. While a query has found too few rows, every row is
+    # among its best rows, so the kernel compares FIRST_SCANNED sums at a time. For 16 queries of 20,000 x 64, SCANNED =
+    # 256 and 1024 take 138 us, and 8192 takes 158 us. For 200 rows of 5000 x 64, FIRST_SCANNED = 32 takes 143 us, 128
+    # takes 129 us and 1024 takes 145 us (Zen 5).
     SCANNED = 1024
     FIRST_SCANNED = 128
     # Bytes of a block's copied rows, half of a usual L2 cache.
@@ -191,7 +191,7 @@ cdef void set_threshold(const Search *s, Best *best, int64_t query) noexcept nog
         return
     entry.rank = best.bound
     if s.metric != I8_COSINE:
-        # s64 sums do not use the threshold.
+        # Searches with s64 sums ignore `threshold`.
         best.threshold = <int32_t>key_of(&entry)
         return
     worst = real_of_key(key_of(&entry))
@@ -360,9 +360,9 @@ cdef int64_t count_left(const Search *s, int64_t first, int64_t end) noexcept no
 
 
 cdef int64_t take_block(const Search *s, const Shard *shard, const Room *w, Block *b, int64_t panels) noexcept nogil:
-    """Set the rows of the next block, which begins at row b.first of a shard. `panels` panels of the shard are left.
-    Return the number of panels of the block. If a mask leaves few rows, copy these rows, and let the block have more
-    panels."""
+    """Set the rows of the next block, which begins at row b.first of a shard. `panels` is the number of panels from
+    this row to the end of the shard. Return the number of panels of the block. If a mask leaves few rows, copy these
+    rows, and let the block have more panels."""
     cdef int64_t some = min(block_rows(s) // I8_PANEL, panels), left
     b.index = shard.first + b.first
     b.rows = min(some * I8_PANEL, shard.g.n - b.first)

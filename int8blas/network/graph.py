@@ -9,7 +9,7 @@ layers that it needs::
         "second": ("first", "stem"),
     }
 
-A layer reads its first source. All other sources join the layer's result: as the addend of a Sum post-op, as the second
+A layer reads its first source. Further sources join the layer's result: as the addend of a Sum post-op, as the second
 operand of an addition, or as further parts of a concatenation. A name that is no layer, such as "image", is a source of
 the network. A layer is computed in one call, and its result is quantized once. For example, a layer is a convolution
 with its bias, a folded batch normalization, a sum, and a ReLU.

@@ -78,7 +78,7 @@ def call_of(operator: Operator, node: Node, values: Mapping[str, Array], opsets:
 
 def moved_weights(pattern: Pattern, node: Node, opsets: Mapping[str, int]) -> Node | None:
     """Return a node that replaces `node`, an operator that moves dequantized bytes: a DequantizeLinear of the moved
-    bytes. Return None if `node` is not such an operator, or if it moves the scales to several axes."""
+    bytes. Return None if `node` does not move dequantized bytes, or moves the scales to several axes."""
     producer = pattern.producers.get(node.inputs[0]) if TABLE.traits_of(node).moves else None
     if producer is None or producer.operator != "DequantizeLinear":
         return None

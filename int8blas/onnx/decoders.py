@@ -15,8 +15,8 @@ from int8blas.onnx.types import rounded, wide
 
 
 def rotated(x: Array, cos: Array, sin: Array, interleaved: int) -> Array:
-    """Rotate pairs of the first elements of heads (..., length, size) by the angles of their positions, (..., length,
-    pairs). Elements after the pairs do not change."""
+    """Rotate the first elements of each head in pairs, by the angles of the head's position. x has the shape (...,
+    length, size), and cos and sin have the shape (..., length, pairs). Elements after the pairs do not change."""
     pairs = cos.shape[-1]
     y = np.array(x)
     part, into = x[..., : 2 * pairs], y[..., : 2 * pairs]

@@ -127,7 +127,7 @@ def make_scaled_table(
 ) -> Array:  # fmt: skip
     """Return the results of QLinearConcat for all bytes, or with `alpha` the results of QLinearLeakyRelu."""
     above = Fraction(scale) / Fraction(y_scale)
-    # alpha multiplies negative real numbers. The scale may be negative too.
+    # LeakyRelu multiplies negative real numbers by alpha. A real number is value * scale, and scale may be negative.
     below = above * Fraction(alpha)
     values = bytes_of(dtype).astype(np.int64) - zero
     tables = [rounded(values, ratio, y_zero, y_dtype) for ratio in dict.fromkeys([above, below])]

@@ -102,7 +102,7 @@ def moved_bytes(pattern: Pattern, node: Node, last: Node) -> Node | None:
 
 def quantized_before(pattern: Pattern, node: Node) -> list[Node] | None:
     """Move a QuantizeLinear with one positive scale before an operator that only moves elements, or before a MaxPool. A
-    positive scale keeps the order of numbers. A Relu between the two nodes keeps the order too.
+    positive scale keeps the order of numbers. A Relu between the two nodes does not change the order.
     """
     real = TABLE.traits_of(node).moves and pattern.dequantized(node.inputs[0]) is None
     last = pattern.end(node) if (real or node.kind == "MaxPool") and len(node.outputs) == 1 else None
@@ -228,8 +228,8 @@ def rewritten_residual(pattern: Pattern, node: Node) -> Node | None:
 
 # Functions of a node, which return the node or the ordered nodes that replace a pattern around it, or None.
 Rewrites = Mapping[str, Callable[[Pattern, Node], Node | list[Node] | None]]
-# The rewrite of each formula, found by the kind of one of the formula's nodes, in two passes: formulas of the second
-# pass contain results of the first pass.
+# The functions that rewrite formulas, by the operator of one node of the formula. FIRST runs before FORMULAS, because
+# formulas of FORMULAS contain results of FIRST.
 FIRST: Rewrites = {"Einsum": rewritten_einsum, "Div": rewritten_normalization}
 FORMULAS: Rewrites = {
     "Erf": rewritten_gelu,

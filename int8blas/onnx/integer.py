@@ -224,7 +224,7 @@ def rounding_product(
     site: Site, numbers: Sequence[Array | None], bias: Array | None, transposed: bool = False, alpha: float = 1.0
 ) -> Call | None:
     """Return the layer of a quantized product with a matrix. `transposed` says whether the matrix is transposed. Return
-    None if some of its :class:`Numbers` are not constant, or no layer takes them."""
+    None if one of the :class:`Numbers` is not constant, or if no layer takes the numbers."""
     known = [value for value in numbers if value is not None]
     if len(known) < len(Numbers._fields):
         return None

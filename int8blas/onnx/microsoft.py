@@ -276,7 +276,7 @@ def average(
 
 def sum_of_bytes(x: Array, axes: tuple[int, ...], keep: bool, zero: int, dtype: Any) -> Array:
     """Sum the differences of bytes and a zero point. `matmul` computes sums over the last dimensions in memory as
-    products with ones. Sums over pixels are products with ones too, if channels are last in memory."""
+    products with ones. Sums over pixels are products with ones if channels are last in memory."""
     count = math.prod([x.shape[axis] for axis in axes])
     last = x.flags.c_contiguous and axes == tuple(range(x.ndim - len(axes), x.ndim))
     if x.size and (last or (x.ndim in TURNS and axes == AXES[x.ndim] and x.strides[1] == 1)):
@@ -588,7 +588,8 @@ def nhwc_max_pool(site: Site, **attributes: Any) -> Call:
     return in_channels_last(max_pool(site, **attributes))
 
 
-# The traits of operators on one int8 tensor and its zero point, and of operators on two such tensors.
+# The traits of operators on one int8 tensor and its zero point, and of operators on two int8 tensors and their zero
+# points.
 BY_TABLE = Traits(elementwise=True, zero_points={0: 2}, sized_by=())
 OF_TWO = Traits(elementwise=True, zero_points={0: 2, 3: 5}, sized_by=())
 

@@ -118,8 +118,8 @@ class Pattern:
         return float(value.item()) if value is not None and value.size == 1 and value.dtype == np.float32 else None
 
     def most_dimensions(self, name: str) -> float:
-        """Return the dimensions of a constant, of DynamicQuantizeLinear's scale, or of a product of two such tensors;
-        infinity for other tensors."""
+        """Return the dimensions of a constant, of DynamicQuantizeLinear's scale, or of a product of two constants or
+        scales. Return infinity for any other tensor."""
         producer = self.producers.get(name)
         factors = producer.inputs if producer is not None and producer.kind == "Mul" else (name,)
         return max(map(self.dimensions, factors), default=0)
@@ -202,8 +202,8 @@ class Pattern:
         return (low, high) if usable else None  # type: ignore[return-value]
 
     def saturates(self, last: Node, low: float, high: float) -> bool:
-        """Return whether a QuantizeLinear gives its least result for `low` and its largest result for `high`. A Clip to
-        these limits before such a QuantizeLinear has no effect."""
+        """Return whether a QuantizeLinear gives its least result for `low` and its largest result for `high`. If the
+        function returns True, a Clip to [low, high] before the QuantizeLinear has no effect."""
         scale, zero = self.constant(last.inputs[1]), self.zero_of(last)
         if scale is None or zero is None or not positive_finite(scale):
             return False

@@ -83,7 +83,8 @@ def described(error: Exception, node: Node) -> Exception:
 
 @dataclass
 class Plan:
-    """Calls, and slots that hold tensors between them. Slot 0 is None, for absent inputs. Constants are read-only."""
+    """The steps of a run, and the slots that hold tensors between steps. Slot 0 is None, for absent inputs. Constants
+    are read-only."""
 
     steps: list[Step]
     constants: list[Any]

@@ -273,8 +273,8 @@ def scaled(pattern: Pattern, node: Node) -> tuple[Node, str] | None:
 
 
 def bias_behind(pattern: Pattern, node: Node) -> tuple[Node, str]:
-    """Return the Add of a constant vector that follows a node, and the vector's name. If no such Add follows, return
-    the node itself and ""."""
+    """Return the Add of a constant vector that follows a node, and the vector's name. If no Add of a constant vector
+    follows, return the node itself and ""."""
     plus = chained(pattern, node, "Add")
     value = None if plus is None else pattern.floats(plus[1])
     return (node, "") if plus is None or value is None or value.ndim != 1 else plus

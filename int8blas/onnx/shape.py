@@ -244,8 +244,8 @@ def gather_elements(x: Array, indices: Array, *, axis: int = 0) -> Array:
 
 
 def element_index(x: Array, indices: Array, axis: int) -> Array:
-    """Return for each element of `indices` an index in the flat x: along `axis` the value of the element, along other
-    axes its position."""
+    """Return an index in the flat x for each element of `indices`. The index along `axis` is the element's value, and
+    the indices along other axes are the element's position."""
     places: list[Array] = list(np.ogrid[tuple(slice(size) for size in indices.shape)])
     places[axis] = indices
     return flat_index(places, x.shape)

@@ -24,9 +24,9 @@ UNMOVED = {kind for kind, traits in TABLE.traits.items() if traits.reshapes}
 
 
 def moved_pattern(pattern: Pattern) -> Pattern:
-    """Move operators that only move, choose or pad elements from after a DequantizeLinear with one positive scale to
-    before it. All consumers of the dequantized tensor must move, choose or pad elements, use only the shape, or be
-    QuantizeLinear. The nodes must be sorted, each node after the nodes that it needs.
+    """Exchange a DequantizeLinear with one positive scale and the operator after it, if the operator only moves,
+    chooses or pads elements. All consumers of the dequantized tensor must move, choose or pad elements, use only the
+    shape, or be QuantizeLinear. The nodes must be sorted, each node after the nodes that it needs.
     """
     nodes: list[Node] = []
     for node in pattern.graph.nodes:
@@ -110,7 +110,8 @@ def view_up_to(pattern: Pattern, node: Node) -> Node | None:
 
 def is_shared_copy(pattern: Pattern, node: Node) -> bool:
     """Return whether several nodes take a result that may be a copy: the result of a Reshape or Flatten after an
-    operator that changes the order of elements. A separate view for each of the nodes would copy again."""
+    operator that changes the order of elements. A separate view for each node that takes the result would copy the
+    elements again."""
     producer = pattern.producers.get(node.inputs[0])
     several = node.kind in ("Reshape", "Flatten") and len(pattern.consumers.get(node.outputs[0], [])) > 1
     return several and producer is not None and is_move(pattern, producer) and producer.kind not in UNMOVED

@@ -332,8 +332,8 @@ class Attributes:
     output_scales : (int, array_like), optional
         The older model: a mask and values. Before the post-ops, the sum of accumulator and bias is multiplied by the
         values of `output_scales`. The mask selects dimensions of the destination: 0 selects one value, ``1 << 1`` a
-        value for each output channel. For all other masks the values are flat, or have the shape of the selected
-        dimensions. `output_scales` excludes other scales and zero points.
+        value for each output channel. For a mask that is neither 0 nor ``1 << 1``, the values are flat, or have the
+        shape of the selected dimensions. `output_scales` excludes other scales and zero points.
     requantization : {'float', 'doubling', 'single', 'onnx'}, optional
         The arithmetic from the sums to the destination: float32 ('float'), integers by a scheme of
         :func:`int8blas.requantize` ('doubling', 'single'), or float32 with ONNX's rounding ('onnx'). See Notes.

@@ -92,7 +92,8 @@ cdef cnp.ndarray multiples(cnp.ndarray sums, int64_t factor):
 
 
 cdef object one_of(object value, tuple types, tuple typenums):
-    """Return a value, or the only element of an array, if it has one of these types. Otherwise return None."""
+    """Return a value whose type is in `types`, the only element of an array whose type number is in `typenums`, or
+    None."""
     if type(value) in types:
         return value
     if type(value) is ARRAY and value.size == 1 and cnp.PyArray_TYPE(<cnp.ndarray>value) in typenums:
@@ -101,8 +102,8 @@ cdef object one_of(object value, tuple types, tuple typenums):
 
 
 cdef object one_scale(object value, bint divides):
-    """Return a finite float32 that is not 0. If `divides`, the reciprocal must be finite too. Return None for values
-    that need the full check."""
+    """Return a finite float32 that is not 0. If `divides`, the scale and its reciprocal must be finite. Return None for
+    values that need the full check."""
     cdef float scale
     value = one_of(value, REAL_TYPES, REAL_DTYPES)
     if value is None:

@@ -68,7 +68,7 @@ register(PackedWeights)
 
 def check_dtype(dtype: Any, name: str, allowed: tuple[np.dtype[Any], ...]) -> np.dtype[Any]:
     """Return the dtype that an argument stands for. The dtype must be one of the allowed names. If float16 is allowed,
-    bfloat16 is allowed too."""
+    bfloat16 is also allowed."""
     found = dtype_from(dtype)
     if found is not None and found in allowed:
         return found

@@ -212,8 +212,8 @@ cdef class Layer:
 
     cdef object zero_point_type(self, str tensor):
         """Return the type whose range limits a zero point. Zero points of operands may be any int32. A zero point of
-        the destination may be any int32 too, because the real values of the destination need not contain 0. A zero
-        point that is added after rounding must have the type of the destination."""
+        the destination may be any int32, because the real values of the destination need not contain 0. A zero point
+        that is added after rounding must have the type of the destination."""
         if tensor == "dst":
             return self.dtypes[tensor] if self.attributes.requantization == "onnx" else INT32
         return INT32
@@ -253,8 +253,8 @@ cdef class Layer:
         return masks
 
     cdef object fitted(self, parameter, tensor, array):
-        """Check that values have the shape that the mask requires, and return them. The length of vectors of rows is
-        checked later."""
+        """Check that values have the shape that the mask requires, and return them. `bind_all` checks the
+        length of vectors of rows."""
         name = f"{parameter}[{tensor!r}]"
         if tensor not in self.masks[parameter]:
             raise ValueError(f"{name} must have a mask: it was not declared when the primitive was created")

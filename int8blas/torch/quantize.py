@@ -227,8 +227,9 @@ def quantize_(
     ``nn.RNN`` and their cells, ``nn.MultiheadAttention`` (also in ``nn.TransformerEncoderLayer``), ``nn.Embedding``,
     ``nn.EmbeddingBag`` and ``Conv1D`` and ``FalconLinear`` of transformers are replaced, including modules with
     ``torch.nn.utils.parametrizations``. Linear layers that torchao, ``torch.ao``, bitsandbytes or GPTQ have quantized
-    to 8 bits without zero points keep their integers, bit for bit. All other modules stay unchanged, such as
-    subclasses, modules with hooks, dtypes other than float32, bfloat16 and float16, devices other than the CPU.
+    to 8 bits without zero points keep their integers, bit for bit. Modules of any other kind stay unchanged, such as
+    subclasses, modules with hooks, and modules with dtypes other than float32, bfloat16 and float16 or on devices other
+    than the CPU.
 
     Parameters
     ----------

@@ -35,8 +35,8 @@ class Peer(ABC):
     `name` is unique, and heads a column, so its words have at most 8 letters where possible. `kind` is "plain" for a
     peer that gets a plain B in each call, "packed" for a peer that may pack B once in `prepare`, or "f32" for a peer
     that works on float32 copies. A layer has the kind of its problem. `library` and `version` describe the library that
-    the peer calls. `comparable` is False if the result is less than the benchmark asks for, such as an int8 result of a
-    GEMM. A peer that is not comparable is never the best peer.
+    the peer calls. `comparable` is False if the peer computes less than the benchmark asks for, such as a GEMM with an
+    int8 result. A peer that is not comparable is never the best peer.
     """
 
     name: str

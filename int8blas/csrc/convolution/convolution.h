@@ -27,7 +27,8 @@
  *
  * i8_convolution_kernels.depthwise_strided takes windows of I8_STRIDED lines and taps, with stride 2 and dilation 1,
  * and any number of output lines and outputs. depthwise_strided reads only the weights of the first output line, and
- * ignores `interleaved`. The epilogue `output` takes all channels, or any number of channels if C has bytes. */
+ * ignores `interleaved`. `output` takes all channels of the kernel. If C has bytes, `output` takes any number of
+ * channels. */
 #define I8_MAX_DEPTHWISE 64      /* maximum number of channels of a call */
 #define I8_DEPTHWISE_VALUES 1536 /* bytes of the prepared start values and factors (depthwise_output.h) */
 #define I8_STRIDED 3

@@ -94,7 +94,7 @@ static inline void i8_finish_streams(void)
 #define I8_FOR(i, n) I8_UNROLL for (int i = 0; i < (n); ++i)
 
 /* I8_TARGET_BEGIN("avx2") ... I8_TARGET_END encloses every function of a kernel file. Inline functions need the target
- * too, because an always_inline function can only be inlined into a function with the same target. */
+ * of the caller, because an always_inline function can only be inlined into a function with the same target. */
 #if defined(__clang__)
 #define I8_TARGET_BEGIN(isa) I8_PRAGMA(clang attribute push(__attribute__((target(isa))), apply_to = function))
 #define I8_TARGET_END I8_PRAGMA(clang attribute pop)

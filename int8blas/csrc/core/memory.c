@@ -21,9 +21,9 @@
 #endif
 
 /* ALIGNMENT is the size of a cache line. i8_release keeps up to SLOTS blocks of at most KEPT_BYTES for later calls. A
- * thread keeps up to HELD blocks in an arena scope. Blocks of HUGE_BYTES or more request huge pages. NumPy has the same
- * limit for huge pages. i8_keep keeps up to ARRAY_SLOTS blocks of ARRAY_BYTES or more for arrays. malloc() itself keeps
- * smaller blocks. */
+ * thread keeps up to HELD blocks in an arena scope. Blocks of HUGE_BYTES, NumPy's limit, or more request huge
+ * pages. i8_keep keeps up to ARRAY_SLOTS blocks of ARRAY_BYTES or more for arrays, because malloc() keeps only smaller
+ * blocks. */
 enum {
     ALIGNMENT = 64,
     SLOTS = 4,

@@ -1,6 +1,6 @@
 /* Products of wide elements that are too small, or too narrow, for packing. The functions read the operands in place.
- * The driver includes this header, so the code uses only instructions that all CPUs have. One multiplication a cycle
- * keeps up with memory. */
+ * The driver includes this header, so the code uses only instructions that all CPUs have. One multiplication in each
+ * cycle is as fast as reading the operands from memory. */
 #ifndef I8_DIRECT_H
 #define I8_DIRECT_H
 

@@ -18,8 +18,8 @@
  * Contract of a micro-kernel
  *   - A: the kernel reads dword g of row i at a.data + i * a.row + g * a.group, unaligned, for `groups` dwords. The
  *     kernel then reads `groups` dwords in each of more_segments segments, each a.segment bytes after the previous
- *     segment, and at last a.tail[i], if a.tail is not NULL. The kernel reads nothing else of A, because A may be the
- *     user's matrix.
+ *     segment, and at last a.tail[i], if a.tail is not NULL. The kernel reads nothing outside the segments and
+ *     a.tail, because A may be the user's matrix.
  *   - B: panel p starts at b.data + p * b.panel. The kernel reads 64 bytes for each dword of A, and skips b.segment
  *     bytes between two segments. B is fastest if aligned to 64 bytes.
  *   - acc_in: row i starts at acc_in + i * acc_row. The kernel reads all columns of acc_in. acc_in may be dst. row_init
@@ -143,14 +143,14 @@ typedef struct {
     i8_peak_fn peak;
 } i8_matrix;
 
-/* A dot kernel multiplies `rows` vectors x by packed vectors y, one for each column of the kernel. The vectors x are
- * contiguous in k, and the kernel reads them in place:
+/* A dot kernel multiplies `rows` vectors x by packed vectors y, one for each column of the kernel. The kernel reads
+ * vectors x in place, contiguous in k, and computes the first `count` columns of
  *
- *     dst(i, j) = start[j] + sum over k of x(i, k) * y(j, k)     at dst + i * dst_row + j * dst_column, in bytes
+ *     dst(i, j) = start[j] + sum over k of x(i, k) * y(j, k)
  *
- * for the first `count` columns. Vector i has k bytes at x + i * x_row, which the kernel XORs with x_flip. One operand
- * is u8 and the other operand is s8 (see i8_dot_kernels.of). pack_panel and i8_dot_kernels.order pack y. `start` may be
- * NULL (zeros). `uncached` is 1 if no cache holds x.
+ * Element dst(i, j) is at dst + i * dst_row + j * dst_column, in bytes. Vector i has k bytes at x + i * x_row, which
+ * the kernel XORs with x_flip. One operand is u8 and the other operand is s8 (see i8_dot_kernels.of). pack_panel and
+ * i8_dot_kernels.order pack y. `start` may be NULL (zeros). `uncached` is 1 if no cache holds x.
  *
  * The kernel of I8_LANES columns computes distances if x_squares is not NULL: start[j] + x_squares[i] - 2 * sum. Other
  * kernels ignore x_squares. A kernel prefetches x into the L2 cache, at a distance of `ahead` bytes. If `ahead` is 0,
@@ -350,7 +350,7 @@ typedef struct {
  *
  * for the columns j of `panels` panels, b_step bytes apart. A group has `steps` steps. Without scales, all of K is one
  * group. Row i of A is at a + i * a_row. row_terms[i * groups + group] is -zero times the sum of A over the group. If
- * `zeros` is not NULL, zeros[j] replaces `zero`, and row_terms has -1 times the sums. col_sum[j] is the sum of q -
+ * `zeros` is not NULL, zeros[j] replaces `zero`, and row_terms has -1 times the sums of A. col_sum[j] is the sum of q -
  * zero; col_sum may be NULL only if all ao are 0. scale, zeros and col_sum have 16 values for each group of a panel. If
  * half_scale is not NULL, it has the scales in f16. Rows of dst and y are dst_row elements apart. The path sets most
  * members once for many panels. */
@@ -393,7 +393,8 @@ enum { I8_INTERLEAVED_K = 1024 }; /* maximum K: an interleaved panel, 16 KiB, is
  * `groups`, `a` and `b`. Of s, the function ignores acc, rows, panels, bo and row_term. */
 typedef void (*i8_scale_groups_fn)(const i8_tile_args *t, const i8_scale_group_args *s, int64_t count);
 
-/* The functions for tiles with scale groups, of up to `mr` rows: of[rows - 1][panels - 1]. */
+/* of[rows - 1][panels - 1] computes tiles with scale groups, of `rows` rows and `panels` panels. `rows` is at most
+ * `mr`. */
 typedef struct {
     int mr;
     i8_scale_groups_fn of[I8_MAX_SCALED_MR][I8_MAX_NP];

@@ -37,8 +37,8 @@ I8_INLINE void i8_copy_bytes(uint8_t *restrict dst, const uint8_t *restrict src,
         dst[v] = src[v] ^ flip;
 }
 
-/* Copy whole chunks. The last chunk overlaps the previous chunk or, with `beyond`, exceeds the end. `r` is passed by
- * value, because the compiler would load members behind a pointer again after each store of bytes. */
+/* Copy whole chunks. The last chunk overlaps the previous chunk, or ends after the row if `beyond` is 1. `r` is passed
+ * by value, because the compiler would load members behind a pointer again after each store of bytes. */
 I8_INLINE void i8_copy_chunks(i8_copies r, const int chunk, const int beyond)
 {
     for (; r.rows > 0; --r.rows, r.src += r.src_row, r.dst += r.dst_row)

@@ -5,8 +5,8 @@
 
 #include "core/dwords.h"
 
-/* The maximum bytes of the next rows that the widest kernels of dot_body.h prefetch into the L1 cache. More bytes are
- * prefetched into L2. */
+/* The maximum bytes of the next rows that the widest kernels of dot_body.h prefetch into the L1 cache. If the next rows
+ * have more bytes, the kernels prefetch the bytes into the L2 cache. */
 enum { I8_DOT_AHEAD = 1 << 13 };
 
 /* Return the number of groups of a column that dot_body.h takes at a time. Up to 4 columns have a register each. More

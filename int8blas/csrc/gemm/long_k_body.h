@@ -8,8 +8,8 @@
  * lanes needs s64. Leaving the loop after each segment would be 1.02x slower for vectors from memory.
  *
  * If an instruction multiplies bytes, a step has one vector of bytes of each operand. VNNI multiplies u8 by s8. On
- * AArch64, the dot product takes two operands of the same sign (I8_ALIKE). The matrix multiplication extension also
- * takes different signs. If no instruction takes the signs of the operands, the kernel shifts x by 128, and corrects
+ * AArch64, the dot product takes two operands of the same sign (I8_ALIKE). The matrix multiplication extension has
+ * products of u8 and s8. If no instruction takes the signs of the operands, the kernel shifts x by 128, and corrects
  * the result by the sums of y, which are products of y with a vector of ones. The sums of y need one more multiply-add
  * for each vector y, which takes hardly any time, because loads limit the speed.
  *

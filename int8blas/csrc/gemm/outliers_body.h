@@ -154,7 +154,7 @@ I8_INLINE void i8_outlier_column(i8_vec acc[2][4], const uint8_t *a, const i8_ou
     }
 }
 
-/* Multiply `rows` rows from row `row` on, in `vectors` vectors. */
+/* Multiply rows `row` to `row` + `rows` of A, in `vectors` vectors, by the outliers of a panel. */
 I8_INLINE void i8_outlier_rows(const i8_outlier_args *t, const uint8_t *a, int64_t row, int rows, const int vectors)
 {
     for (int column = 0; column < I8_PANEL; column += 4) {

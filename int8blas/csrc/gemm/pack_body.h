@@ -291,7 +291,7 @@ static void i8_pack_panels(uint8_t *dst, ptrdiff_t panel_stride, int64_t columns
         uint8_t *d = dst + packed * panel_stride;
         const uint8_t *s = src + packed * I8_PANEL * column_stride;
 #ifdef I8_UNITS
-        if (lines) { /* 5 to 10 ns faster than i8_pack_panel: 5 % of the smallest products */
+        if (lines) { /* this branch is 5 to 10 ns faster than i8_pack_panel: 5 % of the smallest products */
             i8_pack_rows_contiguous(d, I8_PANEL, width, k, s, k_stride, flip);
             continue;
         }

@@ -119,7 +119,7 @@ static void i8_set_stack_lines(i8_stack_lines *s, const i8_stack_operand *x, int
     s->span = x->span;
     s->flip = i8_set_16(x->flip);
     s->zero = i8_set_16(x->zero);
-    /* If the gap between two lines or two matrices is smaller than a unit, it is readable. */
+    /* The kernel may read the gap between two lines or two matrices if the gap is less than I8_STACK_UNIT bytes. */
     const int near = s->inner == 1 && s->step >= 0 && x->step >= 0 && s->step - s->length < I8_STACK_UNIT
                      && x->step - x->span < I8_STACK_UNIT;
     s->end = near ? x->data + (count - 1) * x->step + x->span : NULL;

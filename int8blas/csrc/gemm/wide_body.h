@@ -121,7 +121,7 @@ I8_INT_SATURATE(u32, uint32_t, 0, (int64_t)UINT32_MAX)
 I8_INT_SATURATE(s64, int64_t, INT64_MIN, INT64_MAX)
 I8_INT_SATURATE(u64, uint64_t, 0, INT64_MAX)
 
-/* Subtract a multiple of p from x: p times the quotient near / p, rounded in f64. `near` approximates x. */
+/* Return x minus p times the integer part of near * reciprocal in f64. `near` approximates x, `reciprocal` 1 / p. */
 I8_INLINE int64_t i8_without_multiple(int64_t x, double near, int64_t p, double reciprocal)
 {
     return (int64_t)((uint64_t)x - (uint64_t)(int64_t)(near * reciprocal) * (uint64_t)p);

@@ -1,5 +1,5 @@
-/* AMX: Sapphire Rapids and later. The table has the kernels of AVX512-VNNI. The matrix unit computes large products
- * (gemm/matrix_amx.c). */
+/* AMX: Sapphire Rapids and later. The table of kernels for AMX has the kernels of AVX512-VNNI, and a matrix unit for
+ * large products (gemm/matrix_amx.c). */
 #ifdef I8_AMX
 #define I8_KERNELS avx512vnni
 #define I8_WIDTH_NAME avx512

@@ -3,8 +3,8 @@
  *   VPMADDUBSW, VPMADDWD zmm   latency 5, ports 0 and 5.
  *   VPADDD zmm                 latency 1, ports 0 and 5.
  *
- * All three instructions share two ports. 64 products of a row take 1.5 cycles (3 instructions) if sums may saturate or
- * have a no-saturation proof, and 2 cycles (4 instructions) if bytes are widened first.
+ * VPMADDUBSW, VPMADDWD and VPADDD share ports. 64 products of a row take 1.5 cycles (3 instructions) if sums may
+ * saturate or have a no-saturation proof, and 2 cycles (4 instructions) if bytes are widened first.
  */
 #ifdef I8_X86_64
 #define I8_SMALL_K_GROUPS 2 /* for 3 groups or more, tiles are faster */

@@ -1,8 +1,8 @@
 /* Armv8.2 with the dot product, in Cortex-A55, A75 to A78 and X1, Neoverse N1, Graviton 2, Ampere Altra, Apple A11 to
  * A14 and M1.
  *
- *   SDOT, UDOT .4s   16 products of s8, or of u8. Neoverse N1: latency 4, or 1 from sum to sum; two a cycle. Apple:
- *                    latency 3; four a cycle.
+ *   SDOT, UDOT .4s   16 products of s8, or of u8. Neoverse N1 has latency 4, or 1 from accumulator to accumulator, and
+ *                    starts two in each cycle. Apple's CPUs have latency 3, and start four in each cycle.
  *
  * Products of u8 and s8 use a = (a - 128) + 128. SDOT multiplies a - 128 by b. The term 128 b is added once for many a,
  * or as 64 b twice for a single a.

@@ -3,7 +3,8 @@
  *
  *   USDOT .4s    16 products of u8 and s8.
  *   USMMLA .4s   32 products: 2 rows of 8 u8 by 2 columns of 8 s8.
- *   Both have latency 3, or 1 from sum to sum; four a cycle (V1, V2, Apple), two (N2).
+ *   USDOT and USMMLA have latency 3, or 1 from accumulator to accumulator. V1, V2 and Apple CPUs start four in each
+ *   cycle, N2 starts two.
  *
  * SUDOT by element multiplies s8 by the u8 in an element of a register, which has a dword of A.
  */

@@ -4,8 +4,8 @@
  *     a . b = (a - 128) . b + 128 * (sums of b)
  *
  * I8_SHARED_DOT(acc, a, b) adds only the first term, for an a that i8_shared has converted. i8_add_fours(sums, b) adds
- * the sum of four s8 in every lane. i8_finish_dots adds the second term from these sums. On all other instruction sets
- * I8_SHARED_DOT is I8_DOT, and i8_finish_dots needs no sums. */
+ * the sum of four s8 in every lane. i8_finish_dots adds the second term from these sums. On instruction sets that
+ * multiply u8 by s8, I8_SHARED_DOT is I8_DOT, and i8_finish_dots needs no sums. */
 #if I8_PAIRED || I8_MIXED
 #define I8_SHARED_FLIP 0
 #define I8_SHARED_DOT(acc, a, b) I8_DOT(acc, a, b)

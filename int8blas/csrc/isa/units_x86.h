@@ -1,4 +1,5 @@
-/* units.h for x86-64: SSE2. Files for a vector width are compiled for AVX2 or later, and use SSE4.1 too. */
+/* units.h for x86-64: SSE2. Files for a vector width are compiled for AVX2 or later, and use instructions of SSE4.1 as
+ * well as SSE2. */
 #ifdef I8_LANES
 #include <immintrin.h>
 #else

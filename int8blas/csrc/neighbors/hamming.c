@@ -4,7 +4,7 @@
 #ifdef I8_LANES
 #include "isa/cpu.h"
 
-#define I8_HAMMING_ROWS 4 /* rows x that share the loads of a panel */
+#define I8_HAMMING_ROWS 4 /* rows of x for each load of a panel */
 #define I8_HAMMING_BYTES (1 << 14) /* half of a usual L1 cache */
 
 #define I8_HAMMING(name) i8_hamming_##name

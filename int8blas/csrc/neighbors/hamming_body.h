@@ -5,7 +5,8 @@
  *   counts of bytes    i8_count_bits adds at most 8 to each byte, so a byte holds the count of I8_COUNTED groups
  *   I8_COUNT_DWORDS    VPOPCNTD counts the bits of dwords
  *
- * With AVX2 it uses 15 registers: 8 for the counts of 4 rows, 2 for y, a dword of x, the table, the mask, and 2 others.
+ * With AVX2 the kernel uses 15 registers: 8 for the counts of 4 rows, 2 for y, a dword of x, the table, the mask, and 2
+ * others.
  */
 #ifdef I8_COUNT_DWORDS
 #define I8_COUNT(acc, x) I8_COUNT_DWORDS(acc, x)

@@ -204,8 +204,8 @@ I8_INLINE float i8_pow(float x, float beta, const int whole, const int odd)
     return odd ? copysignf(power, x) : power;
 }
 
-/* For y <= 0, e**y - 1 is 2**n (e**r - 1) + (2**n - 1), without cancellation for small y. Below -40 the result is -1 in
- * f32, and n ln 2 would be inaccurate, so y is limited to -40. */
+/* For y <= 0, e**y - 1 is 2**n (e**r - 1) + (2**n - 1), without cancellation for small y. For y < -40 the result is
+ * -1 in f32. The code replaces y < -40 by -40, because n ln 2 would be inaccurate for y < -40. */
 I8_INLINE float i8_expm1_argument(float y) { return y < -40.0f ? -40.0f : y; }
 I8_INLINE float i8_expm1_rest(float y, float n) { return y - n * 0.69314718056f; }
 I8_INLINE float i8_expm1_down(float y)
@@ -224,8 +224,8 @@ I8_INLINE float i8_tanh(float x) { return i8_tanh_of(x, i8_expm1_down(2.0f * i8_
 I8_INLINE float i8_logistic_of(float x, float e) { return (x < 0 ? e : 1.0f) / (1.0f + e); }
 I8_INLINE float i8_logistic(float x) { return i8_logistic_of(x, i8_exp_down(i8_negative(x))); }
 
-/* Return x / (1 + e**-y). For y below I8_FAR the result is x * e**y = x * p * 2**n, which may differ from 0 even if
- * e**y is 0 in f32. The code therefore multiplies x by 2**n in two steps, and then by p. For y below -174 the result is
+/* Return x / (1 + e**-y). For y below I8_FAR the result is x * e**y = x * p * 2**n. The result may differ from 0 even
+ * if e**y is 0 in f32, so the code multiplies x by 2**n in two steps, and then by p. For y below -174 the result is
  * 0, which loses only results below 2**-122, for x above 2**102. For an infinite x the result is the limit 0, not
  * NaN. */
 #define I8_FAR -87.0f

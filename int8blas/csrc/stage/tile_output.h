@@ -1,8 +1,8 @@
 /* The epilogue of i8_tile_output for the sums of a tile. If I8_OUTPUT_APART is 1 for the height of a tile, the tile
- * stores its sums and calls one function for all sizes. All other tiles inline the epilogue. The inlined code for all
- * kinds of results makes a tile three times as long, but makes most products faster if a multiply-add is one
- * instruction. Distances take three instructions for each vector, so every tile inlines distances, unless
- * I8_DISTANCES_APART is also 1. */
+ * stores its sums and calls one function for all sizes. If I8_OUTPUT_APART is 0, the tile inlines the epilogue. The
+ * inlined code for all kinds of results makes a tile three times as long, but makes most products faster if a
+ * multiply-add is one instruction. Distances take three instructions for each vector, so every tile inlines distances,
+ * unless I8_DISTANCES_APART is also 1. */
 #include <math.h>
 
 #ifndef I8_OUTPUT_APART

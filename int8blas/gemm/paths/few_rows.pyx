@@ -122,8 +122,8 @@ cdef void plan_few_rows(const Problem *g, Plan *plan) noexcept nogil:
     p.kc = I8_GROUP * (UNCACHED_GROUPS if uncached or p.staged else ROWS_GROUPS)
     if g.m <= GEMV_ROWS:
         p.ahead = GEMV_AHEAD if uncached else 0
-        # Kernels with `halve_row` store their sums after a few groups for any `kc`. Long streams speed up kernels with
-        # `halve_row`, even for a cached B.
+        # Kernels with `halve_row` store their sums after a few groups for any `kc`. Rows of B of LONG_BLOCKS blocks or
+        # more speed up kernels with `halve_row`, even for a cached B.
         stores_often = rows == 1 and g.kernels.gemm.few_rows.halve_row is not NULL and p.blocks >= LONG_BLOCKS
         p.kc = I8_GROUP * (GEMV_GROUPS if uncached or stores_often else ROWS_GROUPS)
     p.nc = min(<int64_t>ROWS_SUMS_BYTES, g.machine.l2 // 16) // (4 * rows * width)

@@ -3,8 +3,8 @@
 The path packs all of B, and shifts its columns so that panels begin at cache lines of C. The CPU writes full lines
 twice as fast as half lines, and streaming stores need full lines. If rows of a large C begin at different places in a
 cache line, the path computes all rows that begin at one place, then the rows of the next place. If C has the bare sums
-or distances, the kernel stores C. For all other results, the epilogue computes C from one part of the sums at a time,
-while the part is in the L1 cache.
+or distances, the kernel stores C. If C has neither bare sums nor distances, the epilogue computes C from one part of
+the sums at a time, while the part is in the L1 cache.
 """
 
 from libc.stddef cimport ptrdiff_t

@@ -21,7 +21,7 @@ consecutive cells. Between two K blocks the sums stay in C if C has the bare sum
 of the call.
 
 Fetching a cache line that another core has packed takes 12 ns; packing the line takes 2.3 ns (Zen 4). If packing is
-little work compared with the products of a thread, each thread therefore packs the panels that it needs.
+little work compared with the products of a thread, each thread packs the panels that it needs.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -218,7 +218,8 @@ cdef void choose_dot(const Problem *g, Triangle *t) noexcept nogil:
 
 
 cdef bint stores_sums(const Problem *g, const TrianglePlan *p) noexcept nogil:
-    """Return whether the sums stay in C between two K blocks: micro-kernels store C, and C has whole panels."""
+    """Return whether micro-kernels may keep sums in C from one K block to the next. An upper triangle needs whole
+    panels."""
     return p.common.from_registers and (p.k_blocks == 1 or g.c.half != UPPER or g.n % I8_PANEL == 0)
 
 
@@ -269,7 +270,7 @@ cdef void plan_triangle(const Problem *g, Plan *plan) noexcept nogil:
 
 
 cdef void carve_packed(const Problem *g, const TrianglePlan *p, Triangle *t, char **memory) noexcept nogil:
-    """Set the pointers to A' and B' and their vectors in `memory`."""
+    """Place A', B', their sums and their zero-point terms in `memory`."""
     cdef int64_t columns = p.panels * I8_PANEL
     # If A' and B' are not the same bytes, they differ by 128, so A' or B' has a zero point.
     cdef bint has_zeros = not t.form.shares_panels or g.b.zero_points is not NULL or g.b.zero_point + t.form.shift != 0
