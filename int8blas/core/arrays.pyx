@@ -40,7 +40,7 @@ cdef dict DTYPES = {kind: np.dtype(kind) for kind in (np.uint8, np.int8, np.int3
 cdef int bfloat16_type = -1
 
 
-# ------------------------------------------------------------------------------------ arrays of other libraries ------
+# Arrays of other libraries
 
 cpdef cnp.ndarray as_array(object x, str name):
     """Return `x` as an ndarray (not a subclass), without a copy if NumPy needs none."""
@@ -121,7 +121,7 @@ cdef int check_exporter(object x, str name) except -1:
     return 0
 
 
-# ------------------------------------------------------------------------------------------------------ bfloat16 ------
+# Bfloat16
 
 cpdef bint is_bfloat16(cnp.dtype dtype):
     """Return whether a dtype is bfloat16, of ml_dtypes or another package, in native byte order."""
@@ -175,7 +175,7 @@ cdef cnp.ndarray float32s(object x, str name):
     return array if cnp.PyArray_TYPE(array) == cnp.NPY_FLOAT32 else array.astype(np.float32)
 
 
-# ------------------------------------------------------------------------------------------ conversions of dtypes -----
+# Conversions of dtypes
 
 cdef cnp.ndarray rounded(cnp.ndarray array):
     """Return float64 as float32 like `astype`: values out of the range of float32 become infinite, without a
@@ -218,7 +218,7 @@ cdef str type_name(int typenum):
     return NAMES[typenum] if typenum in NAMES else dtype_name(cnp.PyArray_DescrFromType(typenum))
 
 
-# ------------------------------------------------------------------------------------------------------- checks ------
+# Checks
 
 cdef int check_other_type(cnp.ndarray array, str name, int typenum) except -1:
     """Check an array whose type number is not `typenum`. Accept types with the memory format of `typenum`."""

@@ -58,7 +58,7 @@ def name_of(path: Any) -> str:
     return shown(os.fspath(name)) if isinstance(name, (str, bytes, os.PathLike)) else f"the {type(path).__name__}"
 
 
-# --- writing ---------------------------------------------------------------------------------------------------------
+# Writing
 
 
 @contextlib.contextmanager
@@ -102,7 +102,7 @@ def _write_all(file: Any, data: Any) -> None:
         rest = rest[count:]
 
 
-# --- reading ---------------------------------------------------------------------------------------------------------
+# Reading
 
 
 class Source:
@@ -168,7 +168,7 @@ def _read_some(file: Any, memory: memoryview) -> int:
     return int(count)
 
 
-# --- memory ----------------------------------------------------------------------------------------------------------
+# Memory
 
 
 def aligned_bytes(size: int) -> npt.NDArray[np.int8]:

@@ -44,7 +44,7 @@ cdef tuple SCHEMES = ("float", "onnx")
 cdef tuple TYPES = (cnp.NPY_UINT8, cnp.NPY_INT8, cnp.NPY_INT32, cnp.NPY_FLOAT32, cnp.NPY_FLOAT16)
 
 
-# ---------------------------------------------------------------------------------------------------- arguments ------
+# Arguments
 
 cdef float factor_from(list values, Py_ssize_t i) except? -1:
     """Return scale number i, which is finite and may be 0. Formatting the name of a scale takes longer than the check,
@@ -153,7 +153,7 @@ cdef bint is_onnx(object scheme, int typenum) except -1:
     return onnx
 
 
-# ------------------------------------------------------------------------------------------------------ functions ----
+# Functions
 
 @traced("src")
 def eltwise(src, ops, *, scales=None, zero_points=None, dst_dtype=None, scheme="float", out=None):

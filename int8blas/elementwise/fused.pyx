@@ -128,7 +128,7 @@ cdef struct Work:
     int count
 
 
-# ------------------------------------------------------------------------------------------------------- blocks ------
+# Blocks
 
 cdef void find_block(const FusedJob *job, int64_t number, Block *block) noexcept nogil:
     cdef int64_t run
@@ -359,7 +359,7 @@ cdef void compute_bytes(const FusedJob *job, const Block *block) noexcept nogil:
         scatter(job, block, results)
 
 
-# --------------------------------------------------------------------------------------------------------- jobs ------
+# Jobs
 
 @cython.freelist(8)
 cdef class Step:

@@ -168,7 +168,7 @@ cdef inline Place place_of(const PoolJob *job, int64_t unit) noexcept nogil:
     return p
 
 
-# --- lines -----------------------------------------------------------------------------------------------------------
+# Lines
 
 cdef void do_line(const PoolJob *job, int64_t unit) noexcept nogil:
     """Compute a line of the result, or some of its columns or channels."""
@@ -199,7 +199,7 @@ cdef void do_line(const PoolJob *job, int64_t unit) noexcept nogil:
         column += a.runs
 
 
-# --- patches ---------------------------------------------------------------------------------------------------------
+# Patches
 
 cdef inline void copy_elements(char *to, ptrdiff_t to_step, const char *source, ptrdiff_t step, int64_t n,
                                int size) noexcept nogil:
@@ -322,7 +322,7 @@ cdef void do_patch(const PoolJob *job, int64_t unit) noexcept nogil:
                     wide.stride * channels * job.size, job.size, columns, channels, job.size)
 
 
-# --- windows ---------------------------------------------------------------------------------------------------------
+# Windows
 
 cdef inline int64_t element(const PoolJob *job, const uint8_t *x) noexcept nogil:
     if job.is_signed:
@@ -441,7 +441,7 @@ cdef void do_windows(const PoolJob *job, int64_t unit) noexcept nogil:
             store_value(job, out + column * job.y[3] + i * job.y[4], values[i], count)
 
 
-# --- driver ----------------------------------------------------------------------------------------------------------
+# Driver
 
 cdef bint lay_out_patches(PoolJob *job, int64_t channels) noexcept:
     """Set the size of patches of `channels` channels. Return whether a patch fits the buffer."""
@@ -551,7 +551,7 @@ cdef int pool(cnp.ndarray src, cnp.ndarray out, tuple axes, int operation, const
     return 0
 
 
-# --- windows of float32 and float64 ----------------------------------------------------------------------------------
+# Windows of float32 and float64
 
 ctypedef fused real:
     float

@@ -110,7 +110,7 @@ cdef Overflow overflow_mode(object overflow) except *:
     raise ValueError(f"overflow must be 'saturate', 'wrap' or 'raise', got {shown(overflow)}")
 
 
-# --------------------------------------------------------------------------------------- the bits of elements ------
+# The bits of elements
 
 cdef cnp.ndarray as_bytes(cnp.ndarray x):
     """Return an array as int8 or uint8 if all elements fit, or None. The search stops soon after the first element that
@@ -146,7 +146,7 @@ cdef bint fits_in_front(const i8_wide_kernels *kernels, cnp.ndarray x, i8_int_bi
     return fit_bytes(found)
 
 
-# ------------------------------------------------------------------------------------------------- the product ------
+# The product
 
 cdef void choose_kind(WideProduct *w, const Bits *a, const Bits *b) noexcept:
     """Choose the multiply-add for operands with these numbers of bits."""

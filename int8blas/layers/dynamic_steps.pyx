@@ -60,7 +60,7 @@ cdef inline int64_t time_of(const Execution *e, const Direction *d, int64_t row,
     return steps_of(e, row) - 1 - step if d.backwards and step < steps_of(e, row) else step
 
 
-# --- the source ------------------------------------------------------------------------------------------------------
+# The source
 
 cdef const uint8_t *source_of(const Execution *e, int i) noexcept nogil:
     """Return the quantized source of the current stretch, step after step."""
@@ -86,7 +86,7 @@ cdef int source_sums(const Execution *e, int i) noexcept nogil:
     return gemm(&g)
 
 
-# --- a step ----------------------------------------------------------------------------------------------------------
+# A step
 
 cdef int32_t excess(const uint8_t *x, int64_t count, int zero) noexcept nogil:
     """Return the sum of (byte - zero point) over some bytes, modulo 2**32."""
@@ -164,7 +164,7 @@ cdef void run_step(const Execution *e, int i, const Part *part, int64_t step) no
         panel += c.panels
 
 
-# --- threads ---------------------------------------------------------------------------------------------------------
+# Threads
 
 cdef Part part_of(const Execution *e, int part, int parts) noexcept nogil:
     """Divide the work: each thread takes one direction if there are enough threads, and a share of the units."""

@@ -167,7 +167,7 @@ cdef void finish_states(const Layer *layer) noexcept nogil:
                         (<float>state[j] - <float>layer.data_shift) * layer.data_reciprocal)
 
 
-# --- the source ------------------------------------------------------------------------------------------------------
+# The source
 
 cdef int copy_row(const void *job, int64_t index, int64_t _rows) noexcept nogil:
     """Copy or quantize one row of a stretch, from its earliest time on, unless the row has ended."""
@@ -205,7 +205,7 @@ cdef int source_sums(const Layer *layer, const Direction *d, int64_t time, int64
     return gemm(&g)
 
 
-# --- a step ----------------------------------------------------------------------------------------------------------
+# A step
 
 cdef void multiply(const Layer *layer, const Factor *factor, const uint8_t *a, ptrdiff_t a_row, int height,
                    int64_t panel, int panels, int32_t *sums) noexcept nogil:
@@ -342,7 +342,7 @@ cdef void store_step(const Layer *layer, const Direction *d, const Part *part, i
             memcpy(dst + unit, after + row * layer.state_row + unit, units)
 
 
-# --- threads ---------------------------------------------------------------------------------------------------------
+# Threads
 
 cdef int layer_threads(const Layer *layer, int threads) noexcept nogil:
     """Return the number of threads for which a step has enough work, at most `threads`."""

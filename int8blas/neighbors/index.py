@@ -160,7 +160,7 @@ class Index:
         self._next_id = 0
         self._lock = threading.Lock()  # held by methods that change the index
 
-    # --- vectors -----------------------------------------------------------------------------------------------------
+    # Vectors
 
     def add(self, x: npt.ArrayLike, ids: npt.ArrayLike | None = None) -> Ids:
         """Add vectors.
@@ -298,7 +298,7 @@ class Index:
     def __repr__(self) -> str:
         return f"<Index of {len(self)} vectors: dim={self.dim}, metric={self.metric!r}, dtype={self.dtype}>"
 
-    # --- searches ----------------------------------------------------------------------------------------------------
+    # Searches
 
     def search(
         self,
@@ -417,7 +417,7 @@ class Index:
             np.concatenate([np.empty(0, np.int64), *(ids for _, ids in found)]),
         )
 
-    # --- files -------------------------------------------------------------------------------------------------------
+    # Files
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the index to a folder. If the folder has an earlier state of the index, write only changes.
@@ -491,7 +491,7 @@ class Index:
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state, _lock=threading.Lock())
 
-    # --- floats and integers -----------------------------------------------------------------------------------------
+    # Floats and integers
 
     def _array(self, x: Any, name: str) -> Array:
         """Return vectors as a 2-D array. Floats become float32."""
@@ -554,7 +554,7 @@ class Index:
             return dequantize(np.ascontiguousarray(rows), scales, axis=0)
         return dequantize(np.ascontiguousarray(rows), 1.0 if self.scale is None else self.scale)
 
-    # --- ids ---------------------------------------------------------------------------------------------------------
+    # Ids
 
     def _new_ids(self, ids: Any, count: int) -> Ids:
         numbers = _ids_of(ids, "ids")
@@ -572,7 +572,7 @@ class Index:
             raise KeyError(f"ids must be of vectors in the index, got {missing[0]}")
         return numbers
 
-    # --- searches ----------------------------------------------------------------------------------------------------
+    # Searches
 
     def _vectors_at(self, rescore: Floats, ids: Ids) -> Callable[[Ids], Array]:
         if callable(rescore):

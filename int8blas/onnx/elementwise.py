@@ -45,7 +45,7 @@ def in_order(x: Array, *ops: Any) -> Call:
     return lambda *arrays: prepared(*[each.transpose(to) for each in arrays]).transpose(back)
 
 
-# ---------------------------------------------------------------------------------------- two operands ------
+# Two operands
 
 
 def div(a: Array, b: Array) -> Array:
@@ -115,7 +115,7 @@ def mean(*arrays: Array) -> Array:
     return np.asarray(functools.reduce(np.add, arrays) / arrays[0].dtype.type(len(arrays)), arrays[0].dtype)
 
 
-# --------------------------------------------------------------------------------------- one operand ------
+# One operand
 
 
 def in_one_pass(function: Callable[..., Array], post_ops: Callable[..., list[Eltwise]]) -> Callable[..., Call]:
@@ -225,7 +225,7 @@ def erf(x: Array) -> Array:
     return y.transpose(back).astype(x.dtype, copy=False)
 
 
-# -------------------------------------------------------------------------------------------------- types ------
+# Types
 
 
 def cast(x: Array, *, to: int, saturate: int = 1, round_mode: Literal["up", "down", "nearest"] = "up") -> Array:
@@ -253,7 +253,7 @@ def where(condition: Array, x: Array, y: Array) -> Array:
     return np.asarray(np.where(condition, x, y))
 
 
-# ------------------------------------------------------------------------------------------------- chains ------
+# Chains
 
 
 def chain(site: Site, *, ops: Any, ndim: int) -> Call:
@@ -283,7 +283,7 @@ def at_least(y: Array, ndim: int) -> Array:
     return y if y.ndim >= ndim else y.reshape((1,) * (ndim - y.ndim) + y.shape)
 
 
-# ------------------------------------------------------------------------------------------------ operators ------
+# Operators
 
 OTHER_TYPE = Traits(elementwise=True, sized_by=())
 OF_CONDITION = Traits(elementwise=True, typed_by=1, sized_by=())

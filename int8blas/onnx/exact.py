@@ -118,7 +118,7 @@ def rounded(n: Array, ratio: Fraction, zero: int, dtype: np.dtype[Any]) -> Array
     return np.asarray(RESULTS[dtype][np.searchsorted(edges, n, "right")])
 
 
-# ---------------------------------------------------------------------------------------------- one tensor ------
+# One tensor
 
 
 def make_scaled_table(
@@ -157,7 +157,7 @@ def make_sigmoid_table(
 sigmoid_table = functools.lru_cache(256)(make_sigmoid_table)
 
 
-# --------------------------------------------------------------------------------------------- two tensors ------
+# Two tensors
 
 
 def values_of_pairs(name: str, a: Array, b: Array, scales: tuple[float, float, float]) -> tuple[Array, Fraction]:
@@ -307,7 +307,7 @@ def move_by_units(value: float, units: int) -> float:
 near = functools.lru_cache(256)(move_by_units)
 
 
-# --------------------------------------------------------------------------------------------------- sums ------
+# Sums
 
 
 def find_rounding_of_sums(ratio: tuple[float, int, float], y_zero: int, y_dtype: np.dtype[Any]) -> Rounding:

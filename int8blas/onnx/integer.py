@@ -51,7 +51,7 @@ def zero_of(zero_point: Array | None, dtype: Any) -> Array:
     return np.zeros((), dtype) if zero_point is None else zero_point
 
 
-# ------------------------------------------------------------------------------------------ elements ------
+# Elements
 
 
 def quantize_linear(
@@ -202,7 +202,7 @@ def dynamic_quantize_linear(x: Array) -> tuple[Array, Array, Array]:
     return y.transpose(back) if back else y, np.array(scale, np.float32), np.array(zero_point, np.uint8)
 
 
-# ----------------------------------------------------------------------------------------- matrices ------
+# Matrices
 
 
 ROUNDING = Attributes(requantization="onnx")
@@ -354,7 +354,7 @@ def requantized(acc: Array, factor: Array, zero_point: Array, axis: int = -1) ->
     return np.clip(rounded, limits.min, limits.max).astype(zero_point.dtype)
 
 
-# -------------------------------------------------------------------------------------- convolutions ------
+# Convolutions
 
 
 class ConvolutionSums:

@@ -85,7 +85,7 @@ ONES = np.ones((1, 1 << 12), np.uint8)
 Sizes = Sequence[int] | None
 
 
-# --------------------------------------------------------------------------------------------- elements ------
+# Elements
 
 
 class Numbers(NamedTuple):
@@ -331,7 +331,7 @@ def reduce_mean(
     return mean_of_bytes(x, scale, zero, y_scale, y_zero, over, bool(keepdims))
 
 
-# --------------------------------------------------------------------------------------------- products ------
+# Products
 
 
 def scaled(sums: Array, factor: Array, bias: Array | None) -> Array:
@@ -492,7 +492,7 @@ def dynamic_product(multiply: Callable[..., Array], w: Array, scale: Array, zero
     return product
 
 
-# -------------------------------------------------------------------------------------------- attention ------
+# Attention
 
 
 def qattention(

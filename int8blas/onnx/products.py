@@ -53,7 +53,7 @@ GEOMETRY = "its padding is not the same for every shape"
 LONG = "its windows are too long for a source of 16 bits"
 
 
-# --------------------------------------------------------------------------------- operators after a product ------
+# Operators after a product
 
 
 @dataclass
@@ -108,7 +108,7 @@ def tail_behind(
     return Tail(chain.last, factor, bias, chain.ops)
 
 
-# ------------------------------------------------------------------------------------------- static quantization ------
+# Static quantization
 
 
 def operands(pattern: Pattern, node: Node) -> tuple[Quantized, Quantized, Array, Columns] | None:
@@ -263,7 +263,7 @@ def rewritten_pair(pattern: Pattern, node: Node) -> Node | None:
     return Node("MatMulIntegerToFloat", MICROSOFT, tuple(names), node.outputs, {}, node.name)
 
 
-# ------------------------------------------------------------------------------------------ dynamic quantization ------
+# Dynamic quantization
 
 
 def scaled(pattern: Pattern, node: Node) -> tuple[Node, str] | None:
@@ -426,7 +426,7 @@ def rewritten_float_conv(pattern: Pattern, node: Node) -> Node | None:
     return replace(node, inputs=(node.inputs[0], *names), outputs=normalization.outputs)
 
 
-# ---------------------------------------------------------------------------------------------- stored weights ------
+# Stored weights
 
 
 class Stored(NamedTuple):

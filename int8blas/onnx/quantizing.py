@@ -141,7 +141,7 @@ class Quantizer:
         name, before = self.dequantized(node)
         return [*before, replace(node, inputs=(node.inputs[0], name, *node.inputs[2:]))]
 
-    # --------------------------------------------------------------------------------- weights, dynamic ------
+    # Weights, dynamic
 
     def weights_alone(self, dynamic: bool) -> Graph:
         """Return the graph with the weights of MatMul and Gemm in int8, and with dynamic convolutions."""
@@ -180,7 +180,7 @@ class Quantizer:
             nodes.append(Node("Add", "", (last, added), (end,), {}, end))
         return nodes
 
-    # ------------------------------------------------------------------------------------------ static ------
+    # Static
 
     def calibrated(self, network: Network, batches: Iterable[Feeds], run: Run) -> Graph:
         """Return the graph with quantized tensors, whose scales are calibrated on feeds."""

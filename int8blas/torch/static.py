@@ -251,7 +251,7 @@ class Int8Network(Int8Module):
         keep_layer(self.network, (), self._layer)
 
 
-# ------------------------------------------------------------------------------------------- graphs of torch ------
+# Graphs of torch
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@
  * Special kernels compute the same bits faster. `lookup` finds the results of a function of one byte in a table.
  * `bytes` keeps sums or products of bytes in registers. `clamp` and `direct` compute with bytes alone. */
 
-/* ------------------------------------------------------------------------------------------------------- floats --- */
+/* Floats */
 
 I8_INLINE void i8_load_run(float *y, const char *x, int64_t n, float scale, float zero, const int type)
 {
@@ -54,7 +54,7 @@ I8_TYPE_RUNS(run_f16, I8_TYPE_F16)
 I8_TYPE_RUNS(run_bf16, I8_TYPE_BF16)
 #undef I8_TYPE_RUNS
 
-/* -------------------------------------------------------------------------------------------------------- bytes --- */
+/* Bytes */
 
 /* With vectors the table is 16 vectors of 16 bytes. The low bits of x index each vector. The high bits then select one
  * of the 16 results in four rounds. */

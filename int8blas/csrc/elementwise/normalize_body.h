@@ -42,7 +42,7 @@ I8_INLINE int64_t i8_next_chunk(int64_t i, int64_t n)
 I8_INLINE int64_t i8_whole(int64_t n) { return n < I8_CHUNK ? I8_CHUNK : n; }
 I8_INLINE int64_t i8_chunks(int64_t n) { return (n + I8_CHUNK - 1) / I8_CHUNK * I8_CHUNK; }
 
-/* -------------------------------------------------------------------------------------------------- a row of f32 -- */
+/* A row of f32 */
 
 #define I8_SUMS (I8_PARTS / I8_CHUNK)
 
@@ -135,7 +135,7 @@ I8_NOINLINE void i8_move_row(float *x, int64_t n, float factor, float shift)
                                              i8_floats_set(shift)));
 }
 
-/* --------------------------------------------------------------------------------------------------- the source --- */
+/* The source */
 
 /* Load a chunk of src, or of src + plus if plus is given. */
 I8_INLINE i8_floats i8_source_chunk(const char *src, const float *plus, int64_t i, const int type)
@@ -350,7 +350,7 @@ I8_SOURCES(bf16, I8_TYPE_BF16)
     default: function##_bf16(__VA_ARGS__);                                                                             \
     }
 
-/* ---------------------------------------------------------------------------------------------- the destination --- */
+/* The destination */
 
 /* Store sat(rne(y * scale + zero)), or y * scale for floats. */
 I8_INLINE void i8_store_normalized(char *dst, i8_floats y, i8_floats scale, i8_floats zero, const int type)
@@ -405,7 +405,7 @@ I8_NOINLINE void i8_store_affine(const i8_normalize_args *a, char *dst, const fl
     I8_BY_DST_TYPE(i8_store_layer_norm, a, dst, x, shift, factor)
 }
 
-/* -------------------------------------------------------------------------------------------------- the kernels --- */
+/* The kernels */
 
 /* Return the number of rows, from `row` on, to compute together. */
 I8_INLINE int i8_rows_from(const i8_normalize_args *a, int64_t row, int64_t most)

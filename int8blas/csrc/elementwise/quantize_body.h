@@ -37,7 +37,7 @@ I8_INLINE float i8_reciprocal(float scale)
 }
 
 #if I8_LANES > 1
-/* ----------------------------------------------------------------------------------------------------- vectors --- */
+/* Vectors */
 
 #ifdef I8_MARKS_OVERFLOW
 /* Return f32(x / scale) without the divider, from the reciprocal r = f32(1 / scale). With q = f32(x * r):
@@ -160,7 +160,7 @@ I8_CHUNK_FNS(s32, 4, i8_load, i8_store, i8_to_s32(y), i8_shift_in_s32(y, z), i8_
 #undef I8_OF
 
 #else
-/* ----------------------------------------------------------------------------------------------------- plain C --- */
+/* Plain C */
 
 /* For NaN the comparisons are false, and the result is `low`. */
 I8_INLINE int32_t i8_round_between(float y, const float low, const float high)
@@ -238,7 +238,7 @@ I8_CHUNK_FNS(s32, int32_t)
 #undef I8_CHUNK_FNS
 #undef I8_CHUNK_FN
 
-/* -------------------------------------------------------------------------------------------------- the kernels --- */
+/* The kernels */
 
 /* Each value fills `same` elements. If a vector begins at element `phase` of a value, its lane l takes the value (phase
  * + l) / same values further on. Multiplying by the rounded reciprocals gives exact quotients, because (phase + l) *

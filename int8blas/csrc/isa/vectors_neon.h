@@ -320,7 +320,7 @@ I8_INLINE i8_vec i8_dot4_widening(i8_vec acc, i8_vec a, i8_vec b)
     return I8_VEC(I8_HALF_DOT4(acc.low, a.low, b.low), I8_HALF_DOT4(acc.high, a.high, b.high));
 }
 
-/* ------------------------------------------------------------------------------------------------------- f32 --- */
+/* F32 */
 
 /* The following functions are for quantize_body.h: f32, rounding to s32 half to even, and widening of bytes to s32. */
 typedef struct {
@@ -483,7 +483,7 @@ I8_INLINE void i8_store_low_bytes(void *p, i8_vec x)
     vst1q_u8((uint8_t *)p, vmovn_high_u16(vmovn_u16(I8_U16(x.low)), I8_U16(x.high)));
 }
 
-/* ----------------------------------------------------------------------------------------- a chunk of 16 f32 --- */
+/* A chunk of 16 f32 */
 
 I8_INLINE float32x4_t i8_quarter_minus(int32x4_t x, int32_t largest)
 {
@@ -577,7 +577,7 @@ I8_INLINE void i8_floats_store_rounded(uint8_t *p, i8_floats x, uint8_t flip)
     i8_store_unit(p, veorq_u8(I8_U8(vqmovn_high_s16(vqmovn_s16(first), second)), vdupq_n_u8(flip)));
 }
 
-/* ----------------------------------------------------------------------------------------------------- bytes --- */
+/* Bytes */
 
 #define I8_PACKED_WORDS(x, y) vqmovn_high_s32(vqmovn_s32(x), y)
 #define I8_PACKED_U8(v, part)                                                                                          \

@@ -79,7 +79,7 @@ I8_INLINE i8_vec i8_low_64(i8_vec x, i8_vec y) { return I8_MM(unpacklo_epi64)(x,
 I8_INLINE i8_vec i8_high_64(i8_vec x, i8_vec y) { return I8_MM(unpackhi_epi64)(x, y); }
 #include "isa/interleave.h"
 
-/* --------------------------------------------------------------------------------------------- multiply-adds --- */
+/* Multiply-adds */
 
 I8_INLINE i8_vec i8_add(i8_vec x, i8_vec y) { return I8_MM(add_epi32)(x, y); }
 /* The s16 sums of two products saturate, as in VPMADDUBSW. */
@@ -152,7 +152,7 @@ I8_INLINE i8_vec i8_dot4_widening(i8_vec acc, i8_vec a, i8_vec b)
     return i8_add(acc, i8_add(even, odd));
 }
 
-/* --------------------------------------------------------------------------------------------- f32 and lanes --- */
+/* F32 and lanes */
 
 I8_INLINE i8_vec i8_sub(i8_vec x, i8_vec y) { return I8_MM(sub_epi32)(x, y); }
 I8_INLINE i8_vec i8_mul_s32(i8_vec x, i8_vec y) { return I8_MM(mullo_epi32)(x, y); } /* modulo 2**32 */
@@ -221,7 +221,7 @@ I8_INLINE i8_vec i8_scaled_product(i8_vec x, i8_vec y, i8_vec left, i8_vec right
     return i8_take_odd(i8_even_scaled(x, y, left, right), I8_MM(slli_epi64)(odd, 32));
 }
 
-/* ----------------------------------------------------------------------------------------- bytes and 16 bits --- */
+/* Bytes and 16 bits */
 
 I8_INLINE i8_vec i8_max_u8(i8_vec x, i8_vec y) { return I8_MM(max_epu8)(x, y); }
 I8_INLINE i8_vec i8_min_u8(i8_vec x, i8_vec y) { return I8_MM(min_epu8)(x, y); }

@@ -2,7 +2,7 @@
  * stage.h has arguments and formula (i8_real_tile_args). With AVX-512 a tile of 8 x 48 takes 24 accumulators, 3 vectors
  * of B and 1 broadcast of A. With AVX2 a tile of 6 x 16 takes 12 accumulators, 2 vectors of B and 1 broadcast of A. */
 #if I8_LANES > 1
-/* ----------------------------------------------------------------------------------------------------- vectors --- */
+/* Vectors */
 #define I8_REAL_ROWS (I8_LANES == 16 ? 8 : 6)
 #define I8_REAL_PANELS (I8_LANES == 16 ? 3 : 1)
 #define I8_PANEL_VECS (I8_CHUNK / I8_LANES)
@@ -206,7 +206,7 @@ static void i8_real_row(const i8_real_row_args *t)
 }
 
 #else
-/* ----------------------------------------------------------------------------------------------------- plain C --- */
+/* Plain C */
 #define I8_REAL_ROWS 4
 #define I8_REAL_PANELS 1
 
