@@ -5,7 +5,7 @@ import numpy.typing as npt
 from typing_extensions import disjoint_base
 
 @disjoint_base
-class Recycling:
+class RunContext:
     def __enter__(self) -> Self: ...
     def __exit__(self, error_type: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None: ...

@@ -42,14 +42,11 @@ def run_island(site: Site, *, island: Island) -> Callable[..., Any]:
             return sessions[types]
 
     known = tuple(value.dtype for value in island.graph.inputs)
-    if None not in known:
-        session_of(known)
+    only = None if None in known else session_of(known)
 
     def call(*arrays: Array) -> Any:
-        types = tuple([getattr(array, "dtype", None) for array in arrays])
-        made = sessions.get(types) or session_of(types)
-        feeds = {name: np.asarray(array, order="C") for name, array in zip(names, arrays, strict=True)}
-        results = made.run(outputs, feeds)
+        made = only or session_of(tuple([getattr(array, "dtype", None) for array in arrays]))
+        results = made.run(outputs, dict(zip(names, arrays, strict=True)))
         return results[0] if len(results) == 1 else tuple(results)
 
     return call
