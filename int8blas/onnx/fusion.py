@@ -6,6 +6,7 @@ DequantizeLinear, operator, QuantizeLinear::
     Sigmoid, LeakyRelu            QLinearSigmoid, QLinearLeakyRelu, which are lookup tables
     GlobalAveragePool             QLinearGlobalAveragePool
     Add, Mul, Concat              QLinearAdd, QLinearMul, QLinearConcat
+    Sub, Div                      int8blas.QLinearSub, int8blas.QLinearDiv
     Reshape and so on             the same operator on int8, if both quantizations are equal
     MaxPool                       MaxPool of int8, if the scale of the result is positive
 
@@ -60,11 +61,11 @@ NO_QUANTIZER = "its result, for it alone, is not quantized by one constant scale
 INPUTS = "not all of its inputs are dequantized with constant scales that the operator of bytes takes"
 # This attribute makes a quantized operator round in float32 after each step, as the nodes that it replaces do.
 STEPS = {"float_steps": 1}
-# The operators that have the attribute float_steps. An operator QLinearX replaces the float operator X.
+# The domains and operators that have the attribute float_steps. An operator QLinearX replaces the float operator X.
 FLOAT_STEPS = [
-    name
+    (domain, name)
     for (domain, name), rows in TABLE.rows.items()
-    if domain == MICROSOFT and STEPS.keys() <= attributes_of(rows[0].function).keys()
+    if domain in (MICROSOFT, DOMAIN) and STEPS.keys() <= attributes_of(rows[0].function).keys()
 ]
 
 # A function of a node and the QuantizeLinear after it. The function returns the node or the ordered nodes that replace
@@ -72,7 +73,7 @@ FLOAT_STEPS = [
 Rewrite = Callable[[Pattern, Node, Node], Node | list[Node] | None]
 
 
-def of_inputs(operator: str) -> Rewrite:
+def of_inputs(domain: str, operator: str) -> Rewrite:
     """Return the rewrite to an operator that takes int8 tensors with one scale each."""
 
     def rewrite(pattern: Pattern, node: Node, last: Node) -> Node | None:
@@ -82,7 +83,7 @@ def of_inputs(operator: str) -> Rewrite:
             return None
         inputs = pattern.triples(found), pattern.quantization_of(last)
         names = (*inputs[1], *inputs[0]) if operator == "QLinearConcat" else (*inputs[0], *inputs[1])
-        return Node(operator, MICROSOFT, names, last.outputs, {**node.attributes, **STEPS}, node.name)
+        return Node(operator, domain, names, last.outputs, {**node.attributes, **STEPS}, node.name)
 
     return rewrite
 
@@ -115,7 +116,7 @@ def quantized_before(pattern: Pattern, node: Node) -> list[Node] | None:
 
 
 STATIC: dict[str, Rewrite] = {
-    **{name.removeprefix("QLinear"): of_inputs(name) for name in FLOAT_STEPS},
+    **{name.removeprefix("QLinear"): of_inputs(domain, name) for domain, name in FLOAT_STEPS},
     **{kind: moved_bytes for kind, traits in TABLE.traits.items() if traits.moves},
     "MaxPool": moved_bytes,
 }
