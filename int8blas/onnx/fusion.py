@@ -255,8 +255,9 @@ def fused_graph(
     """Rewrite a graph and each of its subgraphs. First rewrite constants, and formulas to single operators, because
     other patterns contain these operators. Then rewrite those patterns, moves of int8 elements, chains of element-wise
     operators, and views."""
-    graph = replace(graph, nodes=[with_fused_subgraphs(node, opsets, pattern_of) for node in graph.nodes])
     pattern = pattern_of(folded_graph(graph, opsets, around))
+    fuse = partial(with_fused_subgraphs, pattern, opsets, pattern_of)
+    pattern = pattern.of_nodes([*map(fuse, pattern.graph.nodes)])
     for rewrites in (FIRST, FORMULAS):
         pattern = rewritten_pattern(pattern, partial(formula, rewrites))
     while (moved_before := rewritten_pattern(pattern, quantized_before)) is not pattern:
@@ -323,12 +324,17 @@ def explain_refusal(pattern: Pattern, node: Node) -> None:
             pattern.refuse(node, NO_QUANTIZER if pattern.end(node) is None else INPUTS)
 
 
-def with_fused_subgraphs(node: Node, opsets: Mapping[str, int], pattern_of: Callable[[Graph], Pattern]) -> Node:
-    """Rewrite the subgraphs of a node."""
+def with_fused_subgraphs(
+    pattern: Pattern, opsets: Mapping[str, int], pattern_of: Callable[[Graph], Pattern], node: Node
+) -> Node:
+    """Rewrite the subgraphs of a node. A subgraph gets the constants that it takes from the graph around it."""
     if not node.subgraphs():
         return node
-    attributes = {
-        name: fused_graph(value, opsets, pattern_of, frozenset(value.captured())) if isinstance(value, Graph) else value
-        for name, value in node.attributes.items()
-    }
+    attributes = dict(node.attributes)
+    for name, graph in node.attributes.items():
+        if isinstance(graph, Graph):
+            around = graph.captured()
+            known = {each: value for each in around if (value := pattern.constant(each)) is not None}
+            inner = replace(graph, constants={**known, **graph.constants})
+            attributes[name] = fused_graph(inner, opsets, pattern_of, frozenset(around))
     return replace(node, attributes=attributes)
