@@ -24,6 +24,7 @@ cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.core.memory cimport ALIGNMENT, aligned, allocate, free, keep, reallocate, take
+from int8blas.core.threads import put_limit, thread_count
 
 cnp.import_array()
 
@@ -88,11 +89,18 @@ cdef object RECYCLING = capsule(&RECYCLING_HANDLER, PyDataMemAllocator(NULL, tak
 cdef class RunContext:
     """The context of a run of a network. NumPy ignores floating-point errors, as numpy.errstate(all="ignore") requests,
     which takes 1 us longer. NumPy's large arrays reuse the memory of earlier arrays. Otherwise the system would map new
-    memory for each array, page by page. A handler that the program has set stays in use."""
+    memory for each array, page by page. A handler that the program has set stays in use. Calls of the thread use at
+    most `threads` threads, if that is given; the context must end before a block of num_threads that its thread entered
+    earlier."""
 
-    cdef object before, token
+    cdef object before, token, threads, limit
+
+    def __init__(self, threads=None):
+        self.threads = None if threads is None else thread_count(threads, "num_threads")
 
     def __enter__(self):
+        if self.threads is not None:
+            self.limit = put_limit(self.threads)
         self.token = PyContextVar_Set(ERRORS, IGNORED)
         self.before = PyDataMem_GetHandler()
         if <PyObject *>self.before == PyDataMem_DefaultHandler:
@@ -105,6 +113,8 @@ cdef class RunContext:
         if self.before is not None:
             PyDataMem_SetHandler(self.before)
         PyContextVar_Reset(ERRORS, self.token)
+        if self.threads is not None:
+            put_limit(self.limit)
 
 
 cdef tuple variable_of_errors():

@@ -18,7 +18,6 @@ from int8blas.core.file import register, save
 from int8blas.core.parameters import integer
 from int8blas.core.results import RunContext
 from int8blas.core.streams import Target
-from int8blas.core.threads import ThreadLimit
 from int8blas.elementwise.elements import in_c_order
 from int8blas.onnx.explain import ModelExplanation, explained
 from int8blas.onnx.fusion import fused
@@ -37,7 +36,6 @@ TYPES = {
     "float16": "float16", "float32": "float", "float64": "double", "bfloat16": "bfloat16", "object": "string",
 }  # fmt: skip
 
-UNLIMITED = contextlib.nullcontext()
 # The relative error of a product of two numbers in float16.
 FLOAT16_TOLERANCE = 2.0**-10
 # The number of plans with replaced constants that a model keeps. Each plan has its own packed weights.
@@ -253,7 +251,7 @@ class Model:
         if feeds is None:
             return explained(self._plan, None)
         plan, arguments = self._prepared(feeds)
-        with RunContext(), self._limit():
+        with RunContext(self._network.threads):
             return explained(plan, arguments)
 
     def saturations(self, feeds: Mapping[str, Any]) -> Saturations:
@@ -303,17 +301,10 @@ class Model:
     def __reduce__(self) -> tuple[Any, ...]:
         return restored, (plain(self._network),)
 
-    def _limit(self) -> contextlib.AbstractContextManager[Any]:
-        """Return the context that limits the threads of a run."""
-        return UNLIMITED if self._network.threads is None else ThreadLimit(self._network.threads)
-
     def _computed(self, plan: Plan, arguments: list[Any]) -> list[Any]:
         """Return all outputs, which may share memory."""
-        with RunContext():
-            if self._network.threads is None:  # entering the context of no limit takes 0.2 us
-                return plan.run(arguments)
-            with self._limit():
-                return plan.run(arguments)
+        with RunContext(self._network.threads):
+            return plan.run(arguments)
 
     def _prepared(self, feeds: Mapping[str, Any]) -> tuple[Plan, list[Any]]:
         """Return the plan for these feeds, and the checked arguments in the order of the plan's inputs."""
