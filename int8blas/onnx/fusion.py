@@ -61,12 +61,6 @@ NO_QUANTIZER = "its result, for it alone, is not quantized by one constant scale
 INPUTS = "not all of its inputs are dequantized with constant scales that the operator of bytes takes"
 # This attribute makes a quantized operator round in float32 after each step, as the nodes that it replaces do.
 STEPS = {"float_steps": 1}
-# The domains and operators that have the attribute float_steps. An operator QLinearX replaces the float operator X.
-FLOAT_STEPS = [
-    (domain, name)
-    for (domain, name), rows in TABLE.rows.items()
-    if domain in (MICROSOFT, DOMAIN) and STEPS.keys() <= attributes_of(rows[0].function).keys()
-]
 
 # A function of a node and the QuantizeLinear after it. The function returns the node or the ordered nodes that replace
 # both nodes, or None if there is no replacement.
@@ -116,10 +110,12 @@ def quantized_before(pattern: Pattern, node: Node) -> list[Node] | None:
 
 
 STATIC: dict[str, Rewrite] = {
-    **{name.removeprefix("QLinear"): of_inputs(domain, name) for domain, name in FLOAT_STEPS},
+    # An operator QLinearX with the attribute float_steps replaces the float operator X.
+    **{name.removeprefix("QLinear"): of_inputs(domain, name) for (domain, name), rows in TABLE.rows.items()
+       if domain in (MICROSOFT, DOMAIN) and STEPS.keys() <= attributes_of(rows[0].function).keys()},
     **{kind: moved_bytes for kind, traits in TABLE.traits.items() if traits.moves},
     "MaxPool": moved_bytes,
-}
+}  # fmt: skip
 
 
 # GELUS: the operator, and the argument of Erf or Tanh as a polynomial of x. GELU: the result, x * (1 + function) / 2.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -32,15 +32,7 @@ def run_island(site: Site, *, island: Island) -> Callable[..., Any]:
     first call."""
     names = [value.name for value in island.graph.inputs]
     outputs = [value.name for value in island.graph.outputs]
-    sessions: dict[tuple[Any, ...], Any] = {}
-    lock = threading.Lock()
-
-    def session_of(types: tuple[Any, ...]) -> Any:
-        with lock:
-            if types not in sessions:
-                sessions[types] = session(island, types)
-            return sessions[types]
-
+    session_of = functools.cache(functools.partial(session, island))
     known = tuple(value.dtype for value in island.graph.inputs)
     only = None if None in known else session_of(known)
 
