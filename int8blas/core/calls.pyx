@@ -238,7 +238,7 @@ def are_separate(list results):
     """Return whether all results are arrays that are writable, and no two have memory of one owner."""
     cdef list owners = []
     for result in results:
-        if type(result) is not cnp.ndarray or not cnp.PyArray_ISWRITEABLE(<cnp.ndarray>result):
+        if not isinstance(result, cnp.ndarray) or not cnp.PyArray_ISWRITEABLE(<cnp.ndarray>result):
             return False
         while isinstance(result, cnp.ndarray) and cnp.PyArray_BASE(<cnp.ndarray>result) != NULL:
             result = <object>cnp.PyArray_BASE(<cnp.ndarray>result)

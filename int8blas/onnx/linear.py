@@ -48,7 +48,6 @@ def prepared_gemm(site: Site, **attributes: Any) -> Call:
     general: Call = wide(functools.partial(gemm, **attributes))
     if weights is None or weights.dtype != np.float32 or weights.ndim != 2:
         return general
-    is_transposed = attributes.get("transB")
     transposed = functools.cache(lambda: np.ascontiguousarray(weights.T))
     plain: Call = functools.partial(gemm, **{**attributes, "transB": 0})
     bias = None if bias is None else bias[(None,) * (2 - bias.ndim)]
@@ -56,7 +55,7 @@ def prepared_gemm(site: Site, **attributes: Any) -> Call:
     def call(a: Array, b: Array, c: Array | None = None) -> Array:
         if a.dtype != SINGLE:
             return np.asarray(general(a, b, c))
-        if is_transposed:
+        if attributes.get("transB"):
             b = transposed() if a.size <= FEW_ROWS * b.shape[1] else b.T
         return plain(a, b, c if bias is None else bias)
 

@@ -148,11 +148,11 @@ class Model:
         """
         if output_names is None:
             results = self._computed(*self._prepared(feeds))
-            return results if are_separate(results) else separated(results, set())
+            return results if are_separate(results) else separated(results, [])
         names = [value.name for value in self._outputs]
         wanted = checked_names(output_names, names)
         results = self._computed(*self._prepared(feeds))
-        return separated([results[names.index(name)] for name in wanted], set())
+        return separated([results[names.index(name)] for name in wanted], [])
 
     def run_into(self, outputs: Mapping[str, npt.NDArray[Any]], feeds: Mapping[str, Any]) -> None:
         """Compute outputs, and write them to arrays of the caller, such as arrays in shared memory.
@@ -198,7 +198,7 @@ class Model:
         pairs = [(name, array, values[places[name]]) for name, array in outputs.items()]
         pairs = [(name, array, value) for name, array, value in pairs
                  if not isinstance(value, np.ndarray) or not is_same_memory(array, value)]  # fmt: skip
-        results = separated([value for _, _, value in pairs], set())
+        results = separated([value for _, _, value in pairs], [])
         for (name, array, _), result in zip(pairs, results, strict=True):
             if not isinstance(result, np.ndarray) or (result.dtype, result.shape) != (array.dtype, array.shape):
                 wanted = f"{result.dtype} {result.shape}" if isinstance(result, np.ndarray) else "no array"
@@ -418,25 +418,17 @@ def read_only(feed: Any) -> Any:
     return feed
 
 
-def separated(results: list[Any], owners: set[int]) -> list[Any]:
-    """Copy each array that shares memory: read-only arrays, which belong to a feed or to the model, and arrays whose
-    owner is in `owners`, the ids of the owners of earlier results.
-    """
+def separated(results: list[Any], kept: list[Any]) -> list[Any]:
+    """Copy each array that shares memory: read-only arrays, which belong to a feed or to the model, and arrays that
+    share memory with earlier results. `kept` has the earlier results."""
     for i, result in enumerate(results):
         if isinstance(result, list):
-            results[i] = separated(list(result), owners)
+            results[i] = separated(list(result), kept)
         elif isinstance(result, np.ndarray):
-            if not result.flags.writeable or id(owner_of(result)) in owners:
+            if not are_separate([*kept, result]):
                 results[i] = result = in_c_order(result) if result.dtype.kind in "biuf" else result.copy()
-            owners.add(id(owner_of(result)))
+            kept.append(result)
     return results
-
-
-def owner_of(array: Any) -> Any:
-    """Return the object that owns the memory of an array."""
-    while isinstance(array, np.ndarray) and array.base is not None:
-        array = array.base
-    return array
 
 
 def load(

@@ -316,9 +316,8 @@ def box_of(indices: Array) -> tuple[slice, ...] | None:
     """Return the slices of a box if ScatterND's indices are the places of the box in C order, as exporters write an
     assignment to slices. Otherwise return None."""
     sizes, first = indices.shape[:-1], indices.reshape(-1, indices.shape[-1])[:1]
-    if len(sizes) != first.size or (first < 0).any():
-        return None
-    if not np.array_equal(indices, np.moveaxis(np.indices(sizes), 0, -1) + first):
+    is_inside = len(sizes) == first.size and (first >= 0).all()
+    if not is_inside or not np.array_equal(indices, np.moveaxis(np.indices(sizes), 0, -1) + first):
         return None
     return tuple(slice(start, start + size) for start, size in zip(first[0].tolist(), sizes, strict=True))
 
