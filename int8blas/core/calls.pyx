@@ -201,7 +201,7 @@ cdef object as_result(object value):
     return np.asarray(value) if isinstance(value, SCALAR) else value
 
 
-def read_only_view(object feed, object dtype, tuple shape):
+cdef cnp.ndarray read_only_view(object feed, object dtype, tuple shape):
     """Return a read-only view of a feed that is an array of exactly this dtype and a matching shape. Return None for
     other feeds. `shape` has sizes and names, or is None for any shape."""
     cdef cnp.ndarray view
@@ -219,6 +219,35 @@ def read_only_view(object feed, object dtype, tuple shape):
     view = cnp.PyArray_View(<cnp.ndarray>feed, NULL, NULL)
     cnp.PyArray_CLEARFLAGS(view, cnp.NPY_ARRAY_WRITEABLE)
     return view
+
+
+def read_only_views(dict feeds, tuple ports):
+    """Return a read-only view of each port's feed, or None if there are other feeds, or if a feed is no array of its
+    port's dtype and shape. Each port is a name, a dtype and a shape, as for `read_only_view`."""
+    cdef list views = []
+    if len(feeds) != len(ports):
+        return None
+    for name, dtype, shape in ports:
+        view = read_only_view(feeds.get(name), dtype, shape)
+        if view is None:
+            return None
+        views.append(view)
+    return views
+
+
+def are_separate(list results):
+    """Return whether all results are arrays that are writable, and no two have memory of one owner."""
+    cdef list owners = []
+    for result in results:
+        if not isinstance(result, cnp.ndarray) or not cnp.PyArray_ISWRITEABLE(<cnp.ndarray>result):
+            return False
+        while isinstance(result, cnp.ndarray) and cnp.PyArray_BASE(<cnp.ndarray>result) != NULL:
+            result = <object>cnp.PyArray_BASE(<cnp.ndarray>result)
+        for other in owners:
+            if other is result:
+                return False
+        owners.append(result)
+    return True
 
 
 def is_apart(cnp.ndarray array, list arguments, Py_ssize_t skipped):

@@ -5,7 +5,8 @@ import numpy.typing as npt
 from typing_extensions import disjoint_base
 
 @disjoint_base
-class Recycling:
+class RunContext:
+    def __init__(self, threads: int | None = None) -> None: ...
     def __enter__(self) -> Self: ...
     def __exit__(self, error_type: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None: ...

@@ -1,18 +1,9 @@
 from os import PathLike
-from types import TracebackType
-from typing import Literal, Self, SupportsIndex, overload
-
-from typing_extensions import disjoint_base
+from typing import Literal, SupportsIndex, overload
 
 from int8blas.core.thread_setting import ThreadSetting
 
-@disjoint_base
-class ThreadLimit:
-    def __init__(self, n: int) -> None: ...
-    def __enter__(self) -> Self: ...
-    def __exit__(self, error_type: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None: ...
-
+def put_limit(limit: int) -> int: ...
 def thread_count(value: SupportsIndex, name: str) -> int: ...
 @overload
 def num_threads(*, scope: Literal["thread", "process"] = "thread") -> int: ...

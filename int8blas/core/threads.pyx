@@ -379,9 +379,12 @@ def _limit():
     return i8_my_team.limit
 
 
-def _put_limit(limit):
+def put_limit(limit):
+    """Limit the threads of the calls that this thread makes, and return the limit before; 0 means no limit."""
+    cdef int before = i8_my_team.limit
     # If `creatable` is 0, the next call determines the possible number of threads again.
     i8_my_team.limit, i8_my_team.creatable = limit, 0
+    return before
 
 
 def _process_limit():
@@ -394,7 +397,7 @@ def _put_process_limit(limit):
 
 
 _variables = {
-    "thread": Variable("num_threads", _limit, _put_limit),
+    "thread": Variable("num_threads", _limit, put_limit),
     "process": Variable("num_threads", _process_limit, _put_process_limit, "process"),
 }
 
@@ -465,27 +468,6 @@ def num_threads(n=..., *, scope="thread"):
         raise ValueError(f"scope must be 'thread' or 'process', got {scope!r}")
     now = allowed_threads() if scope == "thread" else process_threads()
     return now if n is ... else ThreadSetting(_variables[scope], thread_count(n, "n"), now)
-
-
-cdef class ThreadLimit:
-    """A context in which each call of the thread uses at most `n` threads.
-
-    Entering and leaving takes 0.5 us. `num_threads` takes 5 us, because its blocks may end in any order. The context
-    must end before a block that its thread entered earlier.
-    """
-
-    cdef int limit, before
-
-    def __init__(self, n):
-        self.limit = thread_count(n, "num_threads")
-
-    def __enter__(self):
-        self.before = i8_my_team.limit
-        _put_limit(self.limit)
-        return self
-
-    def __exit__(self, *_error):
-        _put_limit(self.before)
 
 
 def threading_info():

@@ -6,6 +6,7 @@ DequantizeLinear, operator and QuantizeLinear of static quantization::
     Sigmoid, LeakyRelu            QLinearSigmoid, QLinearLeakyRelu, which are lookup tables
     GlobalAveragePool             QLinearGlobalAveragePool
     Add, Mul, Concat              QLinearAdd, QLinearMul, QLinearConcat
+    Sub, Div                      int8blas.QLinearSub, int8blas.QLinearDiv
     Reshape and so on             the same operator on int8, if both quantizations are equal
     MaxPool                       MaxPool of int8, if the scale of the result is positive
 
@@ -60,19 +61,13 @@ NO_QUANTIZER = "its result, for it alone, is not quantized by one constant scale
 INPUTS = "not all of its inputs are dequantized with constant scales that the operator of bytes takes"
 # With float_steps, a quantized operator rounds in float32 after each step, like the nodes that it replaces.
 STEPS = {"float_steps": 1}
-# The operators that have the attribute float_steps. An operator QLinearX replaces the float operator X.
-FLOAT_STEPS = [
-    name
-    for (domain, name), rows in TABLE.rows.items()
-    if domain == MICROSOFT and STEPS.keys() <= attributes_of(rows[0].function).keys()
-]
 
 # A Rewrite takes a node and the QuantizeLinear after the node, and returns the node or the ordered nodes that replace
 # both, or None.
 Rewrite = Callable[[Pattern, Node, Node], Node | list[Node] | None]
 
 
-def of_inputs(operator: str) -> Rewrite:
+def of_inputs(domain: str, operator: str) -> Rewrite:
     """Return the rewrite to an operator that takes int8 tensors with one scale each."""
 
     def rewrite(pattern: Pattern, node: Node, last: Node) -> Node | None:
@@ -82,7 +77,7 @@ def of_inputs(operator: str) -> Rewrite:
             return None
         inputs = pattern.triples(found), pattern.quantization_of(last)
         names = (*inputs[1], *inputs[0]) if operator == "QLinearConcat" else (*inputs[0], *inputs[1])
-        return Node(operator, MICROSOFT, names, last.outputs, {**node.attributes, **STEPS}, node.name)
+        return Node(operator, domain, names, last.outputs, {**node.attributes, **STEPS}, node.name)
 
     return rewrite
 
@@ -115,10 +110,12 @@ def quantized_before(pattern: Pattern, node: Node) -> list[Node] | None:
 
 
 STATIC: dict[str, Rewrite] = {
-    **{name.removeprefix("QLinear"): of_inputs(name) for name in FLOAT_STEPS},
+    # An operator QLinearX with the attribute float_steps replaces the float operator X.
+    **{name.removeprefix("QLinear"): of_inputs(domain, name) for (domain, name), rows in TABLE.rows.items()
+       if domain in (MICROSOFT, DOMAIN) and STEPS.keys() <= attributes_of(rows[0].function).keys()},
     **{kind: moved_bytes for kind, traits in TABLE.traits.items() if traits.moves},
     "MaxPool": moved_bytes,
-}
+}  # fmt: skip
 
 
 # GELUS has the argument of Erf or Tanh as a polynomial of x. GELU is the polynomial x * (1 + function) / 2.
@@ -251,10 +248,12 @@ def fused_graph(
     graph: Graph, opsets: Mapping[str, int], pattern_of: Callable[[Graph], Pattern],
     around: frozenset[str] = frozenset(),
 ) -> Graph:  # fmt: skip
-    """Rewrite a graph and each of its subgraphs. The order is: constants, formulas to single operators, patterns that
-    contain these operators, moves of int8 elements, chains of element-wise operators, and views."""
-    graph = replace(graph, nodes=[with_fused_subgraphs(node, opsets, pattern_of) for node in graph.nodes])
+    """Rewrite a graph and each of its subgraphs. First rewrite constants, and formulas to single operators, because
+    other patterns contain these operators. Then rewrite those patterns, moves of int8 elements, chains of element-wise
+    operators, and views."""
     pattern = pattern_of(folded_graph(graph, opsets, around))
+    fuse = partial(with_fused_subgraphs, pattern, opsets, pattern_of)
+    pattern = pattern.of_nodes([*map(fuse, pattern.graph.nodes)])
     for rewrites in (FIRST, FORMULAS):
         pattern = rewritten_pattern(pattern, partial(formula, rewrites))
     while (moved_before := rewritten_pattern(pattern, quantized_before)) is not pattern:
@@ -321,12 +320,17 @@ def explain_refusal(pattern: Pattern, node: Node) -> None:
             pattern.refuse(node, NO_QUANTIZER if pattern.end(node) is None else INPUTS)
 
 
-def with_fused_subgraphs(node: Node, opsets: Mapping[str, int], pattern_of: Callable[[Graph], Pattern]) -> Node:
-    """Rewrite the subgraphs of a node."""
+def with_fused_subgraphs(
+    pattern: Pattern, opsets: Mapping[str, int], pattern_of: Callable[[Graph], Pattern], node: Node
+) -> Node:
+    """Rewrite the subgraphs of a node. A subgraph gets the constants that it takes from the graph around it."""
     if not node.subgraphs():
         return node
-    attributes = {
-        name: fused_graph(value, opsets, pattern_of, frozenset(value.captured())) if isinstance(value, Graph) else value
-        for name, value in node.attributes.items()
-    }
+    attributes = dict(node.attributes)
+    for name, graph in node.attributes.items():
+        if isinstance(graph, Graph):
+            around = graph.captured()
+            known = {each: value for each in around if (value := pattern.constant(each)) is not None}
+            inner = replace(graph, constants={**known, **graph.constants})
+            attributes[name] = fused_graph(inner, opsets, pattern_of, frozenset(around))
     return replace(node, attributes=attributes)

@@ -54,6 +54,7 @@ from int8blas.onnx.recurrent import Direction
 from int8blas.onnx.reduction import add
 from int8blas.onnx.shape import joined
 from int8blas.onnx.table import (
+    DOMAIN,
     MICROSOFT,
     SAME_TYPE,
     SHAPED,
@@ -618,5 +619,7 @@ OPERATORS = [
             ("DynamicQuantizeLSTM", dynamic_lstm, replace(SAME_TYPE, factors=Factors(0, 1, "steps", dynamic=True))),
         )
     ),
+    *(Operator(name, functools.partial(binary, name[7:].lower(), function), domain=DOMAIN, prepared=True, traits=OF_TWO)
+      for name, function in (("QLinearSub", np.subtract), ("QLinearDiv", np.divide))),
     Operator("QEmbedLayerNormalization", embed_layer_norm, domain=MICROSOFT, traits=SHAPED),
-]
+]  # fmt: skip

@@ -13,12 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from int8blas.core.arrays import as_array
-from int8blas.core.calls import is_apart, is_same_memory, read_only_view
+from int8blas.core.calls import are_separate, is_apart, is_same_memory, read_only_views
 from int8blas.core.file import register, save
 from int8blas.core.parameters import integer
-from int8blas.core.results import Recycling
+from int8blas.core.results import RunContext
 from int8blas.core.streams import Target
-from int8blas.core.threads import ThreadLimit
 from int8blas.elementwise.elements import in_c_order
 from int8blas.onnx.explain import ModelExplanation, explained
 from int8blas.onnx.fusion import fused
@@ -37,7 +36,6 @@ TYPES = {
     "float16": "float16", "float32": "float", "float64": "double", "bfloat16": "bfloat16", "object": "string",
 }  # fmt: skip
 
-UNLIMITED = contextlib.nullcontext()
 # The relative error of a product of two numbers in float16.
 FLOAT16_TOLERANCE = 2.0**-10
 # The maximum number of plans with replaced constants that a model keeps. Each plan has its own packed weights.
@@ -75,6 +73,7 @@ class Model:
         self._network = network
         self._inputs = network.graph.inputs
         self._outputs = network.graph.outputs
+        self._ports = tuple([(value.name, value.dtype, value.shape) for value in self._inputs])
         self._plan = planned(network)
         # Plans that take constants as inputs, by the names of these constants.
         self._others: dict[tuple[str, ...], Plan] = {}
@@ -148,11 +147,12 @@ class Model:
         for later runs that replace the same constants.
         """
         if output_names is None:
-            return separated(self._computed(*self._prepared(feeds)), set())
+            results = self._computed(*self._prepared(feeds))
+            return results if are_separate(results) else separated(results, [])
         names = [value.name for value in self._outputs]
         wanted = checked_names(output_names, names)
         results = self._computed(*self._prepared(feeds))
-        return separated([results[names.index(name)] for name in wanted], set())
+        return separated([results[names.index(name)] for name in wanted], [])
 
     def run_into(self, outputs: Mapping[str, npt.NDArray[Any]], feeds: Mapping[str, Any]) -> None:
         """Compute outputs, and write them to arrays of the caller, such as arrays in shared memory.
@@ -199,7 +199,7 @@ class Model:
         pairs = [(name, array, values[places[name]]) for name, array in outputs.items()]
         pairs = [(name, array, value) for name, array, value in pairs
                  if not isinstance(value, np.ndarray) or not is_same_memory(array, value)]  # fmt: skip
-        results = separated([value for _, _, value in pairs], set())
+        results = separated([value for _, _, value in pairs], [])
         for (name, array, _), result in zip(pairs, results, strict=True):
             if not isinstance(result, np.ndarray) or (result.dtype, result.shape) != (array.dtype, array.shape):
                 wanted = f"{result.dtype} {result.shape}" if isinstance(result, np.ndarray) else "no array"
@@ -252,7 +252,7 @@ class Model:
         if feeds is None:
             return explained(self._plan, None)
         plan, arguments = self._prepared(feeds)
-        with np.errstate(all="ignore"), Recycling(), self._limit():
+        with RunContext(self._network.threads):
             return explained(plan, arguments)
 
     def saturations(self, feeds: Mapping[str, Any]) -> Saturations:
@@ -286,7 +286,7 @@ class Model:
         {'sums': 1}
         """
         plan, arguments = self._prepared(feeds)
-        with np.errstate(all="ignore"):
+        with RunContext():
             return saturations(plan, arguments)
 
     def save(self, path: Target) -> None:
@@ -302,17 +302,16 @@ class Model:
     def __reduce__(self) -> tuple[Any, ...]:
         return restored, (plain(self._network),)
 
-    def _limit(self) -> contextlib.AbstractContextManager[Any]:
-        """Return the context that limits the threads of a run."""
-        return UNLIMITED if self._network.threads is None else ThreadLimit(self._network.threads)
-
     def _computed(self, plan: Plan, arguments: list[Any]) -> list[Any]:
         """Return all outputs, which may share memory."""
-        with np.errstate(all="ignore"), Recycling(), self._limit():
+        with RunContext(self._network.threads):
             return plan.run(arguments)
 
     def _prepared(self, feeds: Mapping[str, Any]) -> tuple[Plan, list[Any]]:
         """Return the plan for these feeds, and the checked arguments in the order of the plan's inputs."""
+        views = read_only_views(feeds, self._ports) if type(feeds) is dict else None
+        if views is not None:
+            return self._plan, views
         check_mapping(feeds, "feeds")
         replaced = tuple([value for value in self._network.overridable if value.name in feeds])
         values = self._inputs + replaced
@@ -324,7 +323,7 @@ class Model:
             )
             wanted = [value.name for value in self._inputs]
             raise ValueError(f"feeds must have {wanted}, got {sorted(feeds)}: {told}")
-        arguments = [argument(value, feeds[value.name]) for value in values]
+        arguments = [read_only(checked(value, feeds[value.name])) for value in values]
         return self._plan_of(replaced) if replaced else self._plan, arguments
 
     def _plan_of(self, replaced: tuple[Value, ...]) -> Plan:
@@ -345,7 +344,7 @@ def planned(network: Network) -> Plan:
     wide = with_islands(network) if network.floats == "onnxruntime" else widened(network)
     check_operators(wide)
     narrow = network.floats == "own" and wide is not network
-    with Recycling():
+    with RunContext():
         return make_plan(fused(wide, FLOAT16_TOLERANCE) if narrow else fused(wide))
 
 
@@ -374,7 +373,7 @@ def checked_names(given: Iterable[str], names: Collection[str]) -> list[str]:
 
 
 def check_mapping(given: Any, name: str) -> None:
-    if not hasattr(given, "keys"):  # isinstance takes longer
+    if not hasattr(given, "keys"):
         raise TypeError(f"{name} must be a mapping of names to arrays, got {type(given).__name__}")
 
 
@@ -387,12 +386,6 @@ def restored(values: Any) -> Model:
 
 
 register(Model, restored)
-
-
-def argument(value: Value, feed: Any) -> Any:
-    """Return a feed as a checked, read-only argument."""
-    view = read_only_view(feed, value.dtype, value.shape)
-    return read_only(checked(value, feed)) if view is None else view
 
 
 def checked(value: Value, feed: Any) -> Any:
@@ -426,25 +419,17 @@ def read_only(feed: Any) -> Any:
     return feed
 
 
-def separated(results: list[Any], owners: set[int]) -> list[Any]:
-    """Copy each array that shares memory: read-only arrays, which belong to a feed or to the model, and arrays whose
-    owner is in `owners`, the ids of the owners of earlier results.
-    """
+def separated(results: list[Any], kept: list[Any]) -> list[Any]:
+    """Copy each array that shares memory: read-only arrays, which belong to a feed or to the model, and arrays that
+    share memory with earlier results. `kept` has the earlier results."""
     for i, result in enumerate(results):
         if isinstance(result, list):
-            results[i] = separated(list(result), owners)
+            results[i] = separated(list(result), kept)
         elif isinstance(result, np.ndarray):
-            if not result.flags.writeable or id(owner_of(result)) in owners:
+            if not are_separate([*kept, result]):
                 results[i] = result = in_c_order(result) if result.dtype.kind in "biuf" else result.copy()
-            owners.add(id(owner_of(result)))
+            kept.append(result)
     return results
-
-
-def owner_of(array: Any) -> Any:
-    """Return the object that owns the memory of an array."""
-    while isinstance(array, np.ndarray) and array.base is not None:
-        array = array.base
-    return array
 
 
 def load(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -32,24 +32,13 @@ def run_island(site: Site, *, island: Island) -> Callable[..., Any]:
     the first call."""
     names = [value.name for value in island.graph.inputs]
     outputs = [value.name for value in island.graph.outputs]
-    sessions: dict[tuple[Any, ...], Any] = {}
-    lock = threading.Lock()
-
-    def session_of(types: tuple[Any, ...]) -> Any:
-        with lock:
-            if types not in sessions:
-                sessions[types] = session(island, types)
-            return sessions[types]
-
+    session_of = functools.cache(functools.partial(session, island))
     known = tuple(value.dtype for value in island.graph.inputs)
-    if None not in known:
-        session_of(known)
+    only = None if None in known else session_of(known)
 
     def call(*arrays: Array) -> Any:
-        types = tuple([getattr(array, "dtype", None) for array in arrays])
-        made = sessions.get(types) or session_of(types)
-        feeds = {name: np.asarray(array, order="C") for name, array in zip(names, arrays, strict=True)}
-        results = made.run(outputs, feeds)
+        made = only or session_of(tuple([getattr(array, "dtype", None) for array in arrays]))
+        results = made.run(outputs, dict(zip(names, arrays, strict=True)))
         return results[0] if len(results) == 1 else tuple(results)
 
     return call

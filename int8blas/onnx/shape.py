@@ -296,11 +296,31 @@ def scatter_elements(
     return scatter(x, np.broadcast_to(updates, indices.shape), rows=rows, reduction=reduction)
 
 
-def scatter_nd(x: Array, indices: Array, updates: Array, *, reduction: Reduction = "none") -> Array:
+@by_layout(1, rounds=False)
+def scatter_nd(x: Array, indices: Array, *, reduction: Reduction = "none") -> Call:
     depth = indices.shape[-1]
     rows = np.broadcast_to(flat_index([*np.moveaxis(indices, -1, 0)], x.shape[:depth]), indices.shape[:-1])
-    updates = np.broadcast_to(updates, rows.shape + x.shape[depth:])
-    return scatter(x, updates, rows=rows, reduction=reduction)
+    shape, box = rows.shape + x.shape[depth:], box_of(indices) if reduction == "none" else None
+
+    def call(x: Array, _: Array, updates: Array) -> Array:
+        updates = updates if updates.shape == shape else np.broadcast_to(updates, shape)
+        if box is None:
+            return np.asarray(scatter(x, updates, rows=rows, reduction=reduction))
+        result = x.copy()
+        result[box] = updates
+        return result
+
+    return call
+
+
+def box_of(indices: Array) -> tuple[slice, ...] | None:
+    """Return the slices of a box if ScatterND's indices are the places of the box in C order, as exporters write an
+    assignment to slices. Otherwise return None."""
+    sizes, first = indices.shape[:-1], indices.reshape(-1, indices.shape[-1])[:1]
+    is_inside = len(sizes) == first.size and (first >= 0).all()
+    if not is_inside or not np.array_equal(indices, np.moveaxis(np.indices(sizes), 0, -1) + first):
+        return None
+    return tuple(slice(start, start + size) for start, size in zip(first[0].tolist(), sizes, strict=True))
 
 
 def compress(x: Array, condition: Array, *, axis: int | None = None) -> Array:
@@ -485,7 +505,7 @@ OPERATORS = [
     Operator("Trilu", trilu, 14, traits=SAME_TYPE),
     Operator("Scatter", scatter_elements, 9, 10, traits=SAME_TYPE),
     Operator("ScatterElements", scatter_elements, 11, traits=SAME_TYPE),
-    Operator("ScatterND", scatter_nd, 11, traits=SAME_TYPE),
+    Operator("ScatterND", scatter_nd, 11, prepared=True, traits=SAME_TYPE),
     Operator("OneHot", one_hot, 9, traits=Traits(typed_by=2, sized_by=(1,))),
     Operator("TopK", top_k, 1, traits=Traits(typed_by=0, typed_results=1, sized_by=(1,))),
     Operator("NonZero", non_zero, 9),

@@ -1,4 +1,5 @@
-"""Recycling: large arrays reuse memory of earlier ones, and a handler that the program has set remains."""
+"""RunContext: NumPy ignores floating-point errors, large arrays reuse memory of earlier ones, and a handler that the
+program has set remains."""
 
 import threading
 
@@ -6,7 +7,7 @@ import numpy as np
 from numpy._core.multiarray import get_handler_name
 from processes import needs_plain_memory
 
-from int8blas.core.results import Recycling
+from int8blas.core.results import RunContext
 
 SIZE = 3 << 20
 
@@ -17,7 +18,7 @@ def address(array):
 
 @needs_plain_memory
 def test_memory_is_used_again():
-    with Recycling():
+    with RunContext():
         first = np.ones(SIZE, np.uint8)
         place = address(first)
         del first
@@ -30,17 +31,17 @@ def test_memory_is_used_again():
 
 
 def test_results_live_on():
-    with Recycling():
+    with RunContext():
         x = np.arange(SIZE)
     assert get_handler_name() == "default_allocator"
-    with Recycling():
+    with RunContext():
         others = [np.zeros(SIZE, np.int64) for _ in range(3)]
     np.testing.assert_array_equal(x, np.arange(SIZE))
     assert not any(other.any() for other in others)
 
 
 def test_arrays_can_be_resized():
-    with Recycling():
+    with RunContext():
         x = np.arange(100)
         x.resize(SIZE, refcheck=False)
         y = np.arange(SIZE)
@@ -51,8 +52,8 @@ def test_arrays_can_be_resized():
 
 
 def test_contexts_nest():
-    with Recycling():
-        with Recycling():
+    with RunContext():
+        with RunContext():
             assert get_handler_name() == "int8blas"
         assert get_handler_name() == "int8blas"
     assert get_handler_name() == "default_allocator"
@@ -61,7 +62,7 @@ def test_contexts_nest():
 def test_threads():
     def work(value, wrong):
         for size in range(SIZE, SIZE + 40):
-            with Recycling():
+            with RunContext():
                 x = np.full(size, value, np.uint8)
                 y = np.full(size // 2, value + 1, np.uint8)
                 if not ((x == value).all() and (y == value + 1).all()):
@@ -74,3 +75,12 @@ def test_threads():
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_errors_are_ignored():
+    zero = np.zeros(1)
+    with np.errstate(all="raise"):
+        with RunContext():
+            assert np.isnan((zero / zero)[0])
+            assert np.geterr() == dict.fromkeys(("divide", "over", "under", "invalid"), "ignore")
+        assert np.geterr()["divide"] == "raise"

@@ -162,3 +162,21 @@ def test_factors_are_applied_in_place(isa, order):
         rows = int8blas.layer_norm(x.reshape(2, 5, 42)).reshape(x.shape)
         assert_same(y, rows * s[:, None, None] + b[:, None, None])
         assert_same(t, x)
+
+
+@pytest.mark.parametrize("place", [np.s_[:, 1:3, 2:6], np.s_[:1], np.s_[1:2, 4:, :], np.s_[:, ::2], np.s_[::-1, 2:3]])
+@pytest.mark.parametrize("reduction", ["none", "add"])
+@pytest.mark.parametrize("first", [0, -1])
+def test_updates_are_written_to_slices(place, reduction, first):
+    """With `first` the indices of the first dimension count from the end."""
+    x = RNG.normal(size=(2, 5, 6)).astype(F)
+    depth = len(place) if isinstance(place, tuple) else 1
+    places = np.stack(np.indices(x.shape[:depth]), -1)[place] + [2 * first, 0, 0][:depth]
+    updates = RNG.normal(size=places.shape[:-1] + x.shape[depth:]).astype(F)
+    model = loaded(f"""g (float[a,b,c] x, int64[{",".join("tuvw"[: places.ndim])}] i,
+        float[{",".join("klm"[: updates.ndim])}] u) => (float y) {{ y = ScatterND<reduction = "{reduction}">(x, i, u) }}
+        """)
+    wanted = x.copy()
+    wanted[place] = updates if reduction == "none" else wanted[place] + updates
+    for _ in range(2):
+        np.testing.assert_array_equal(model.run(None, {"x": x, "i": places, "u": updates})[0], wanted)

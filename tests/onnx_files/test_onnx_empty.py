@@ -336,9 +336,9 @@ PATTERNS = {
        for name, shape, size in (("Conv", "2,6", "4,5"), ("ConvTranspose", "6,2", "6,9"))},
     "com.microsoft.QLinearGlobalAveragePool": f"uint8[n,c,H,W] x => uint8[n,c,1,1] y {DEQUANTIZED} "
                                               "p = GlobalAveragePool(e) y = QuantizeLinear(p, s, q) }",
-    **{f"com.microsoft.QLinear{name}": f"uint8[n,1,m] x, uint8[k,m] z => uint8[n,k,m] y {DEQUANTIZED} "
-                                       f"f = DequantizeLinear(z, s, q) p = {name}(e, f) y = QuantizeLinear(p, s, q) }}"
-       for name in ("Add", "Mul")},
+    **{f"{domain}.QLinear{name}": f"uint8[n,1,m] x, uint8[k,m] z => uint8[n,k,m] y {DEQUANTIZED} "
+                                  f"f = DequantizeLinear(z, s, q) p = {name}(e, f) y = QuantizeLinear(p, s, q) }}"
+       for domain, names in (("com.microsoft", ("Add", "Mul")), (DOMAIN, ("Sub", "Div"))) for name in names},
     "com.microsoft.QLinearConcat": f"uint8[n,m] x, uint8[k,m] z => uint8[n+k,m] y {DEQUANTIZED} "
                                    "f = DequantizeLinear(z, s, q) p = Concat<axis = 0>(e, f) "
                                    "y = QuantizeLinear(p, s, q) }",

@@ -782,3 +782,21 @@ def test_what_is_no_attention_stays(body):
     model = loaded(text)
     assert "int8blas.Attention" not in kinds(model)
     assert_as_unfused(model, text, feeds)
+
+
+def test_a_subgraph_uses_the_constants_around_it():
+    """A constant node in a branch that never runs may be invalid."""
+    text = """g (int64 n, bool c, float[1,2] x) => (y, z) <float h = {0.5}, float l = {1}, float[2,2] w = {1, 2, 3, 4},
+        int64[1] wrong = {7}> { y = Loop(n, , x) <body = b (int64 i, bool d, float[1,2] s) => (d, p) {
+            t = Transpose(w) m = MatMul(s, t) a = Mul(m, h) f = Add(a, h) p = Min(f, l) }>
+        z = If(c) <then_branch = t () => (u) { u = Squeeze(l, wrong) }, else_branch = e () => (v) { v = Neg(h) }> }"""
+    model, x = loaded(text), np.array([[0.25, -1]], F)
+    found = [call.operator for call in model.explain()]
+    assert [each for each in found if each != "Identity"] == ["Loop", "MatMul", "int8blas.Chain", "If", "Squeeze"]
+    y, z = model.run(None, {"n": np.array(2), "c": np.array(False), "x": x})
+    for _ in range(2):
+        x = np.minimum(x @ F([[1, 3], [2, 4]]) * F(0.5) + F(0.5), 1)
+    np.testing.assert_array_equal(y, x)
+    assert z == F(-0.5)
+    with pytest.raises(ValueError, match="axis 7 is out of bounds"):
+        model.run(None, {"n": np.array(0), "c": np.array(True), "x": x})

@@ -127,6 +127,17 @@ def test_the_results_are_those_of_the_own_operators():
 
 
 @pytest.mark.usefixtures("onnxruntime")
+@pytest.mark.parametrize("place", [np.s_[::-1], np.s_[:, ::2], np.s_[:, [0, 0]]])
+def test_islands_take_any_strides(place):
+    x = np.arange(24, dtype=np.float32).reshape(4, 6)[place]
+    model = int8blas.onnx.load(model_of("g (float[n,m] x) => (float y) { y = Neg(x) }"), floats="onnxruntime")
+    for feed in (x, x.T, np.broadcast_to(x[:1], x.shape)):
+        (y,) = model.run(None, {"x": feed})
+        np.testing.assert_array_equal(y, -feed)
+        y += 1  # results are writable
+
+
+@pytest.mark.usefixtures("onnxruntime")
 def test_explain_names_the_nodes_that_depend_on_the_cpu():
     calls = mixed(floats="onnxruntime").explain()
     assert [call.nodes for call in calls if call.arithmetic == "onnxruntime"] == [("c", "r"), ("k", "l", "y")]
