@@ -18,7 +18,7 @@ from int8blas.layers.real_attention import real_attention, takes
 from int8blas.onnx.graph import Array, Node
 from int8blas.onnx.linear import matmul
 from int8blas.onnx.normalization import softmax
-from int8blas.onnx.patterns import Pattern, sole_producer
+from int8blas.onnx.patterns import Pattern
 from int8blas.onnx.table import DOMAIN, HEAVY, MICROSOFT, Operator
 from int8blas.onnx.types import wide
 
@@ -29,7 +29,7 @@ def rewritten_attention(pattern: Pattern, node: Node) -> Node | None:
     if last is None or node.attributes.get("axis") != -1:
         return None
     name, mask = node.inputs[0], ""
-    plus = sole_producer(pattern, name, {"Add"})
+    plus = pattern.sole_producer(name, {"Add"})
     found = scores(pattern, name) if plus is None else None
     for i in range(0 if plus is None else 2):
         if plus is not None and found is None:
@@ -44,8 +44,8 @@ def rewritten_attention(pattern: Pattern, node: Node) -> Node | None:
 
 def scores(pattern: Pattern, name: str) -> tuple[Node, float] | None:
     """Return the MatMul that computes a tensor for one consumer, and the number that scales its result."""
-    factor, scale = scaled(pattern, name) if sole_producer(pattern, name, {"Mul", "Div"}) is not None else (name, 1.0)
-    product = sole_producer(pattern, factor, {"MatMul"})
+    factor, scale = scaled(pattern, name) if pattern.sole_producer(name, {"Mul", "Div"}) is not None else (name, 1.0)
+    product = pattern.sole_producer(factor, {"MatMul"})
     return None if product is None else (product, scale)
 
 

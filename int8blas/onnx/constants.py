@@ -13,7 +13,7 @@ import numpy as np
 
 from int8blas.onnx.graph import Array, Graph, Node, needed, ordered
 from int8blas.onnx.operators import TABLE
-from int8blas.onnx.patterns import Pattern, constant_named
+from int8blas.onnx.patterns import Pattern
 from int8blas.onnx.plan import fold
 from int8blas.onnx.table import Call, Operator, Site, bind
 from int8blas.onnx.types import BYTES, FOUR_BITS
@@ -100,7 +100,7 @@ def moved_weights(pattern: Pattern, node: Node, opsets: Mapping[str, int]) -> No
         axis = axis_of(call(np.array(np.broadcast_to(index, weights.shape)), *others), weights.shape[along])
         if producer.attributes.get("block_size") and node.kind == "Transpose":
             names[1:] = [
-                constant_named(pattern, node, what, np.ascontiguousarray(call(value)))
+                pattern.constant_named(node, what, np.ascontiguousarray(call(value)))
                 for what, value in zip(("scales", "zero points"), given[1:], strict=False)
             ]
         elif producer.attributes.get("block_size") and node.kind != "Identity":
@@ -108,7 +108,7 @@ def moved_weights(pattern: Pattern, node: Node, opsets: Mapping[str, int]) -> No
     if axis is None or moved.size > weights.size:
         return None
     attributes = {**producer.attributes, "axis": axis}
-    names[0] = constant_named(pattern, node, "bytes", np.ascontiguousarray(moved))
+    names[0] = pattern.constant_named(node, "bytes", np.ascontiguousarray(moved))
     return replace(producer, inputs=tuple(names), outputs=node.outputs, attributes=attributes)
 
 

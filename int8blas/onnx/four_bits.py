@@ -16,7 +16,7 @@ import numpy as np
 from int8blas.onnx.graph import Array, Node
 from int8blas.onnx.integer import positive_finite
 from int8blas.onnx.operands import as_operand
-from int8blas.onnx.patterns import Pattern, constant_named
+from int8blas.onnx.patterns import Pattern
 from int8blas.onnx.table import MICROSOFT
 from int8blas.onnx.types import FLOAT32, FOUR_BITS
 from int8blas.stage.weights_scales import MAX_GROUP
@@ -100,7 +100,7 @@ def rewritten_four_bits(pattern: Pattern, node: Node) -> Node | None:
         ("scales", np.ascontiguousarray(scales)), ("zero points", in_bytes(zeros, count + count % 2)),
         ("order", None), ("bias", bias),
     )  # fmt: skip
-    inputs = [node.inputs[0], *(constant_named(pattern, node, what, value) for what, value in constants)]
+    inputs = [node.inputs[0], *(pattern.constant_named(node, what, value) for what, value in constants)]
     attributes = {"K": k, "N": n, "bits": 4, "block_size": block, "accuracy_level": INT8 if pattern.dynamic else 0}
     return Node("MatMulNBits", MICROSOFT, tuple(inputs), node.outputs, attributes, node.name)
 
@@ -114,7 +114,7 @@ def rewritten_lookup(pattern: Pattern, node: Node) -> Node | None:
         ("weights", in_bytes(found.values, found.values.shape[1])), ("scales", np.ascontiguousarray(found.scales)),
         ("zero points", in_bytes(found.zeros, found.zeros.shape[1] + found.zeros.shape[1] % 2)),
     )  # fmt: skip
-    table, scales, zeros = (constant_named(pattern, node, what, value) for what, value in constants)
+    table, scales, zeros = (pattern.constant_named(node, what, value) for what, value in constants)
     attributes = {"gather_axis": 0, "quantize_axis": 1, "block_size": found.size, "bits": 4}
     inputs = (table, node.inputs[1], scales, zeros)
     return Node("GatherBlockQuantized", MICROSOFT, inputs, node.outputs, attributes, node.name)

@@ -24,7 +24,7 @@ Nodes of dynamic quantization and of stored weights, and the nodes that replace 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -38,7 +38,7 @@ from int8blas.onnx.graph import Array, Node
 from int8blas.onnx.integer import broadcastable, positive_finite, same_quantization
 from int8blas.onnx.normalization import affine
 from int8blas.onnx.operands import as_operand, vector
-from int8blas.onnx.patterns import Pattern, Quantized, chained, constant_named, other, sole_producer
+from int8blas.onnx.patterns import Pattern, Quantized, Rewrite, Rewritten, other
 from int8blas.onnx.table import DOMAIN, MICROSOFT
 from int8blas.onnx.types import BYTES, FLOAT32, SHORTS
 from int8blas.onnx.windows import SAME
@@ -65,13 +65,13 @@ class Tail:
     bias: Array | None = None
     ops: list[Any] = field(default_factory=list)
 
-    def quantizer(self, pattern: Pattern) -> Node | None:
-        """Return the QuantizeLinear after the tail, or None. Drop the limits before it that its saturation replaces."""
+    def quantizer(self, pattern: Pattern) -> Quantized | None:
+        """Return the result of the QuantizeLinear after the tail, or None. Drop the limits before it that its
+        saturation replaces."""
         end = pattern.quantizer(self.last)
-        scale = None if end is None else pattern.constant(end.inputs[1])
-        if end is None or scale is None or not positive_finite(scale):
+        if end is None or not positive_finite(end.factor):
             return None
-        while self.ops and (limits := limits_of(self.ops[-1])) is not None and pattern.saturates(end, *limits):
+        while self.ops and (limits := limits_of(self.ops[-1])) is not None and end.saturates(*limits):
             self.ops.pop()
         return end
 
@@ -91,7 +91,7 @@ def tail_behind(
     """Return the tail after a node: an Add of a value for each column, a BatchNormalization (unless `normalized` is
     false), which changes factor and bias, and a chain of post-ops."""
     last, factor = node, None
-    plus = chained(pattern, last, "Add")
+    plus = pattern.chained(last, "Add")
     value = None if plus is None else vector(pattern.real_constant(plus[1]), columns.ndim, columns.axis, columns.size)
     if plus is not None and value is not None:
         last, bias = plus[0], value if bias is None else bias + value
@@ -111,9 +111,13 @@ def tail_behind(
 # ------------------------------------------------------------------------------------------- static quantization ------
 
 
-def operands(pattern: Pattern, node: Node) -> tuple[Quantized, Quantized, Array, Columns] | None:
-    """Return both factors of a product, the constant value of the second factor, and the columns of the result. The
-    first factor has one scale, and may have 16 bits. The second factor has one scale, or one for each column."""
+# The factors of a product, the constant value of the second factor, and the columns of the result.
+Operands = tuple[Quantized, Quantized, Array, Columns]
+
+
+def operands(pattern: Pattern, node: Node) -> Operands | None:
+    """Return the operands of a product. The first factor has one scale, and may have 16 bits. The second factor has one
+    scale, or one for each column."""
     a, b = pattern.dequantized(node.inputs[0], BYTES + SHORTS), pattern.dequantized(node.inputs[1])
     weights = None if b is None else pattern.constant(b.name)
     if a is None or b is None or weights is None or a.axis is not None or not weights.size:
@@ -130,7 +134,7 @@ def operands(pattern: Pattern, node: Node) -> tuple[Quantized, Quantized, Array,
     return (a, b, weights, columns) if fits and b.along(axis, n) else None
 
 
-def rewritten_product(pattern: Pattern, node: Node) -> Node | list[Node] | None:
+def rewritten_product(pattern: Pattern, node: Node) -> Rewritten:
     """Rewrite a product of dequantized factors, together with the operators that follow it."""
     if node.kind == "MatMul" and (both := rewritten_pair(pattern, node)) is not None:
         return both
@@ -139,8 +143,7 @@ def rewritten_product(pattern: Pattern, node: Node) -> Node | list[Node] | None:
         given = [pattern.dequantized(name) for name in node.inputs[:2]]
         return pattern.refuse(node, FACTORS if any(given) else REAL)
     a, _, weights, columns = found
-    zero = pattern.constant(pattern.zero_name(a))
-    short = zero is not None and zero.dtype in SHORTS
+    short = a.zero.dtype in SHORTS
     if short and weights.size // columns.size > INT32_TERMS:
         return pattern.refuse(node, LONG)
     last = pattern.end(node)
@@ -150,19 +153,16 @@ def rewritten_product(pattern: Pattern, node: Node) -> Node | list[Node] | None:
     return exact or rewritten_with_tail(pattern, node, found)
 
 
-def rewritten_in_steps(
-    pattern: Pattern, node: Node, found: tuple[Quantized, Quantized, Array, Columns], last: Node
-) -> Node | None:
+def rewritten_in_steps(pattern: Pattern, node: Node, found: Operands, last: Quantized) -> Node | None:
     """Rewrite a MatMul whose result is quantized, dequantized, added to a constant vector, and quantized again.
     Quantizers write a MatMul's bias this way. The new node gives the same bits."""
-    factors, columns, quantization = found[:2], found[3], pattern.quantization_of(last)
-    middle = pattern.only_consumer(last, {"DequantizeLinear"}) if node.kind == "MatMul" else None
+    a, b, _, columns = found
+    quantizer = pattern.producers[last.name]
+    middle = pattern.only_consumer(quantizer, {"DequantizeLinear"}) if node.kind == "MatMul" else None
     y = None if middle is None else pattern.dequantized(middle.outputs[0])
-    if middle is None or y is None:
+    if middle is None or y is None or not same_quantization(last.factor, last.zero, y.factor, y.zero):
         return None
-    names = (factors[0].scale, factors[1].scale, quantization[0], quantization[1], y.scale, pattern.zero_name(y))
-    known = pattern.constants(names)
-    if known is None or not same_quantization(*known[2:]) or not all(map(positive_finite, known[:3])):
+    if not all(positive_finite(each.factor) for each in (a, b, last)):
         return None
     tail = tail_behind(pattern, middle, columns, None, False)
     end = tail.quantizer(pattern)
@@ -170,26 +170,23 @@ def rewritten_in_steps(
     by_column = tail.bias is not None or any(
         isinstance(op, Binary) and op.operand is not None and np.size(op.operand) > 1 for op in tail.ops
     )
-    factor = np.asarray(known[0].reshape(-1) * known[1].reshape(-1) / known[2].reshape(-1), np.float32)
-    if not by_column or end is None or known[0].size != 1 or not positive_finite(factor):
+    factor = np.asarray(a.factor.reshape(-1) * b.factor.reshape(-1) / last.factor.reshape(-1), np.float32)
+    if not by_column or end is None or not positive_finite(factor):
         return None
-    limits, shift = np.iinfo(known[3].dtype), int(known[3].item())
+    limits, shift = np.iinfo(last.zero.dtype), int(last.zero.item())
     ops = [
         post_op("round"), post_op("clip", int(limits.min) - shift, int(limits.max) - shift),
-        post_op("linear", float(known[2].item())),
+        post_op("linear", float(last.factor.item())),
         *([] if tail.bias is None else [Binary(operand=tail.bias, algorithm="add")]), *tail.ops,
-        Binary(operand=pattern.constant(end.inputs[1]), algorithm="div"),
+        Binary(operand=end.factor, algorithm="div"),
     ]  # fmt: skip
-    one = constant_named(pattern, node, "one", np.ones((), np.float32))
-    source, matrix = pattern.triples(factors)[:3], pattern.triples(factors)[3:]
-    scale = constant_named(pattern, node, "scale", factor)
-    inputs = (source[0], one, source[2], matrix[0], scale, matrix[2], one, pattern.quantization_of(end)[1])
-    return Node("QuantizedMatMul", DOMAIN, inputs, end.outputs, {"ops": ops}, node.name)
+    one = pattern.constant_named(node, "one", np.ones((), np.float32))
+    scale = pattern.constant_named(node, "scale", factor)
+    inputs = (a.name, one, pattern.zero_name(a), b.name, scale, pattern.zero_name(b), one, pattern.zero_name(end))
+    return Node("QuantizedMatMul", DOMAIN, inputs, (end.name,), {"ops": ops}, node.name)
 
 
-def rewritten_exactly(
-    pattern: Pattern, node: Node, found: tuple[Quantized, Quantized, Array, Columns], last: Node
-) -> Node | None:
+def rewritten_exactly(pattern: Pattern, node: Node, found: Operands, last: Quantized) -> Node | None:
     """Return ONNX's operator for a product whose result is quantized directly, and whose bias has the scale of the
     sums."""
     a, b = found[:2]
@@ -200,22 +197,17 @@ def rewritten_exactly(
         return None
     factors, quantization = pattern.triples((a, b)), pattern.quantization_of(last)
     if node.kind == "Gemm":
-        return Node("QGemm", MICROSOFT, (*factors, bias, *quantization), last.outputs, attributes, node.name)
+        return Node("QGemm", MICROSOFT, (*factors, bias, *quantization), (last.name,), attributes, node.name)
     inputs = (*factors, *quantization, *([bias] if bias else []))
-    return Node(f"QLinear{node.kind}", "", inputs, last.outputs, attributes, node.name)
+    return Node(f"QLinear{node.kind}", "", inputs, (last.name,), attributes, node.name)
 
 
-def rewritten_with_tail(
-    pattern: Pattern, node: Node, found: tuple[Quantized, Quantized, Array, Columns]
-) -> Node | list[Node] | None:
+def rewritten_with_tail(pattern: Pattern, node: Node, found: Operands) -> Rewritten:
     """Return int8blas's operator for a product with a real bias and post-ops, whose result is quantized or not."""
     a, b, weights, columns = found
     attributes = dict(node.attributes)
     alpha, beta, turned = attributes.pop("alpha", 1), attributes.pop("beta", 1), attributes.pop("transB", 0)
-    scales = [
-        scale for each in (a, b) if (scale := pattern.constant(each.scale)) is not None and positive_finite(scale)
-    ]
-    if alpha <= 0 or len(scales) < 2:
+    if alpha <= 0 or not positive_finite(a.factor) or not positive_finite(b.factor):
         return pattern.refuse(node, FACTORS)
     if node.kind == "ConvTranspose" and (attributes.get("output_shape") or attributes.get("auto_pad") in SAME):
         return pattern.refuse(node, GEOMETRY)
@@ -229,22 +221,22 @@ def rewritten_with_tail(
         bias = np.broadcast_to(value * np.float32(beta), columns.size).astype(np.float32)
     tail = tail_behind(pattern, node, columns, bias, node.kind != "MatMul")
     end = tail.quantizer(pattern)
-    factor = np.asarray(scales[1] if alpha == 1 else scales[1] * np.float32(alpha), np.float32).reshape(-1)
+    factor = np.asarray(b.factor if alpha == 1 else b.factor * np.float32(alpha), np.float32).reshape(-1)
     factor = factor if tail.factor is None else factor * tail.factor
     with np.errstate(over="ignore"):
-        if not positive_finite(factor) or not np.isfinite(factor * scales[0]).all():
+        if not positive_finite(factor) or not np.isfinite(factor * a.factor).all():
             return pattern.refuse(node, FACTORS)
     source, before = pattern.triples([a]), []
     if attributes.pop("transA", 0):
         name = f"{a.name} transposed for {node.outputs[0]} of int8blas"
         before = [Node("Transpose", "", (a.name,), (name,), {"perm": (1, 0)}, node.name)]
         source[0] = name
-    matrix = constant_named(pattern, node, "weights", weights.T) if turned else b.name
-    factors = *source, matrix, constant_named(pattern, node, "scale", factor), pattern.zero_name(b)
+    matrix = pattern.constant_named(node, "weights", weights.T) if turned else b.name
+    factors = *source, matrix, pattern.constant_named(node, "scale", factor), pattern.zero_name(b)
     quantization = ("", "") if end is None else pattern.quantization_of(end)
-    inputs = (*factors, *quantization, constant_named(pattern, node, "bias", tail.bias))
+    inputs = (*factors, *quantization, pattern.constant_named(node, "bias", tail.bias))
     operator = f"Quantized{node.kind.replace('Gemm', 'MatMul')}"
-    outputs = (end or tail.last).outputs
+    outputs = tail.last.outputs if end is None else (end.name,)
     return [*before, Node(operator, DOMAIN, inputs, outputs, {**attributes, "ops": tail.ops}, node.name)]
 
 
@@ -258,7 +250,7 @@ def rewritten_pair(pattern: Pattern, node: Node) -> Node | None:
         return None
     last, triples = pattern.end(node), pattern.triples((a, b))
     if last is not None:
-        return Node("QLinearMatMul", "", (*triples, *pattern.quantization_of(last)), last.outputs, {}, node.name)
+        return Node("QLinearMatMul", "", (*triples, *pattern.quantization_of(last)), (last.name,), {}, node.name)
     names = [triples[i] for i in (0, 3, 1, 4, 2, 5)]
     return Node("MatMulIntegerToFloat", MICROSOFT, tuple(names), node.outputs, {}, node.name)
 
@@ -269,13 +261,13 @@ def rewritten_pair(pattern: Pattern, node: Node) -> Node | None:
 def scaled(pattern: Pattern, node: Node) -> tuple[Node, str] | None:
     """Return the Mul that scales a node's sums as float32, and the name of the scale."""
     cast = pattern.only_consumer(node, {"Cast"})
-    return None if cast is None or cast.attributes.get("to") != FLOAT32 else chained(pattern, cast, "Mul")
+    return None if cast is None or cast.attributes.get("to") != FLOAT32 else pattern.chained(cast, "Mul")
 
 
 def bias_behind(pattern: Pattern, node: Node) -> tuple[Node, str]:
     """Return the Add of a constant vector that follows a node, and the vector's name. If no such Add follows, return
     the node itself and ""."""
-    plus = chained(pattern, node, "Add")
+    plus = pattern.chained(node, "Add")
     value = None if plus is None else pattern.floats(plus[1])
     return (node, "") if plus is None or value is None or value.ndim != 1 else plus
 
@@ -284,7 +276,7 @@ def source_of(pattern: Pattern, node: Node, scale: str) -> tuple[str, str, Array
     """Return the float tensor that DynamicQuantizeLinear quantizes for this node only, and the name and value of the
     weights' constant scale. `scale` is the name of the tensor that holds the product of both
     scales."""
-    producer = sole_producer(pattern, node.inputs[0], {"DynamicQuantizeLinear"})
+    producer = pattern.sole_producer(node.inputs[0], {"DynamicQuantizeLinear"})
     product = pattern.producers.get(scale)
     if producer is None or product is None or product.kind != "Mul" or node.input(2) != producer.outputs[2]:
         return None
@@ -362,16 +354,16 @@ def rewritten_convolution(pattern: Pattern, node: Node) -> Node | None:
     # If the scale had more dimensions than the sums, the channels of the result would have another axis.
     same_axis = pattern.most_dimensions(scale) <= weights.ndim
     tail = tail_behind(pattern, last, Columns(len(weights), weights.ndim, 1), None, same_axis)
-    name = constant_named(pattern, node, "bias", tail.bias)
+    name = pattern.constant_named(node, "bias", tail.bias)
     attributes = {**node.attributes, "ops": tail.ops}
     known = not zeros[1] or pattern.constant(zeros[1]) is not None
     source = source_of(pattern, node, scale) if known else None
     own = None if source is None else as_operand(source[2], weights.ndim, 1, len(weights))
     if source is not None and own is not None:
-        weights_scale = constant_named(pattern, node, "scale", own if tail.factor is None else own * tail.factor)
+        weights_scale = pattern.constant_named(node, "scale", own if tail.factor is None else own * tail.factor)
         return Node("DynamicConv", DOMAIN, (source[0], node.inputs[1], weights_scale, zeros[1], name),
                     tail.last.outputs, attributes, node.name)  # fmt: skip
-    names = (*node.inputs[:2], scale, *zeros, name, constant_named(pattern, node, "factor", tail.factor))
+    names = (*node.inputs[:2], scale, *zeros, name, pattern.constant_named(node, "factor", tail.factor))
     return Node("ConvIntegerToFloat", DOMAIN, names, tail.last.outputs, attributes, node.name)
 
 
@@ -391,8 +383,7 @@ def rewritten_chain(pattern: Pattern, node: Node) -> Node | None:
     """Rewrite a BatchNormalization of dequantized numbers, or a PRelu with several slopes. The new node also computes
     the post-ops and the QuantizeLinear after it, with the same bits."""
     x, values = pattern.dequantized(node.inputs[0]), pattern.real_constant(node.inputs[1])
-    own = None if x is None else pattern.constant(x.scale)
-    if x is None or values is None or own is None or x.axis is not None or not positive_finite(own):
+    if x is None or values is None or x.axis is not None or not positive_finite(x.factor):
         return None
     if node.kind == "PRelu":
         first: list[Any] = [PReLU(values)] if values.size > 1 and values.ndim > 1 else []
@@ -405,7 +396,8 @@ def rewritten_chain(pattern: Pattern, node: Node) -> Node | None:
     tail = Tail(chain.last, None, None, [*first, *chain.ops])
     end = tail.quantizer(pattern)
     inputs = (*pattern.triples([x]), *(() if end is None else pattern.quantization_of(end)))
-    return Node("QuantizedChain", DOMAIN, inputs, (end or tail.last).outputs, {"ops": tail.ops}, node.name)
+    outputs = tail.last.outputs if end is None else (end.name,)
+    return Node("QuantizedChain", DOMAIN, inputs, outputs, {"ops": tail.ops}, node.name)
 
 
 def rewritten_float_conv(pattern: Pattern, node: Node) -> Node | None:
@@ -421,8 +413,8 @@ def rewritten_float_conv(pattern: Pattern, node: Node) -> Node | None:
     factor, shift = found
     bias = given[1] if len(given) > 1 else None
     names = [
-        constant_named(pattern, node, "weights", weights * factor.reshape(-1, *(1,) * (weights.ndim - 1))),
-        constant_named(pattern, node, "bias", shift if bias is None else bias * factor + shift),
+        pattern.constant_named(node, "weights", weights * factor.reshape(-1, *(1,) * (weights.ndim - 1))),
+        pattern.constant_named(node, "bias", shift if bias is None else bias * factor + shift),
     ]
     return replace(node, inputs=(node.inputs[0], *names), outputs=normalization.outputs)
 
@@ -509,14 +501,13 @@ def rewritten_stored(pattern: Pattern, node: Node) -> Node | None:
             return None
         bias = np.broadcast_to(value, count)
     tail = tail_behind(pattern, node, columns, bias, False)
-    stored = constant_named(pattern, node, "weights", found.weights)
-    scale = constant_named(pattern, node, "scale", found.scale)
-    inputs = (node.inputs[0], stored, scale, constant_named(pattern, node, "bias", tail.bias))
+    stored = pattern.constant_named(node, "weights", found.weights)
+    scale = pattern.constant_named(node, "scale", found.scale)
+    inputs = (node.inputs[0], stored, scale, pattern.constant_named(node, "bias", tail.bias))
     attributes = {"dynamic": int(pattern.dynamic), "block": found.block, "ops": tail.ops}
     return Node("StoredMatMul", DOMAIN, inputs, tail.last.outputs, attributes, node.name)
 
 
-Rewrite = Callable[[Pattern, Node], Node | list[Node] | None]
 PRODUCTS: dict[str, Sequence[Rewrite]] = {
     "Conv": (rewritten_product, rewritten_float_conv),
     "ConvTranspose": (rewritten_product,),

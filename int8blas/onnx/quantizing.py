@@ -242,7 +242,7 @@ class Quantizer:
             return
         variable = self.variable(node)
         if root != name:  # a lookup table, or a Relu or Clip that limits int8 values of the node before
-            limits = node.kind in ("Relu", "Clip") and node.inputs[0] == root and self.is_alone(root)
+            limits = node.kind in ("Relu", "Clip") and node.inputs[0] == root and self.pattern.sole_consumer(root)
             yield from self.before(root) if limits and root in self.pattern.producers else [(root, False)]
         elif node.kind == "Concat" or TABLE.traits_of(node).moves or keeps_bytes(self.pattern, node):
             yield from ((each, True) for each in variable)
@@ -250,7 +250,7 @@ class Quantizer:
             yield from ((each, False) for each in variable)
         elif node.kind == "BatchNormalization":
             producer = self.pattern.producers.get(node.inputs[0])
-            if producer is None or producer.kind not in COLUMNS or not self.is_alone(node.inputs[0]):
+            if producer is None or producer.kind not in COLUMNS or not self.pattern.sole_consumer(node.inputs[0]):
                 yield node.inputs[0], False
 
     def find_roots(self) -> dict[str, str]:
@@ -270,7 +270,3 @@ class Quantizer:
     def variable(self, node: Node) -> list[str]:
         """Return the float32 inputs of a node that are no constants."""
         return [name for name in node.inputs if name in self.floats and self.pattern.constant(name) is None]
-
-    def is_alone(self, name: str) -> bool:
-        """Return whether a tensor has one consumer."""
-        return len(self.pattern.consumers.get(name, ())) == 1 and name not in self.pattern.kept
