@@ -121,7 +121,8 @@ def rounded(n: Array, ratio: Fraction, zero: int, dtype: np.dtype[Any]) -> Array
 # ---------------------------------------------------------------------------------------------- one tensor ------
 
 
-def make_scaled_table(
+@functools.lru_cache(256)
+def scaled_table(
     dtype: np.dtype[Any], scale: float, zero: int, y_scale: float, y_zero: int, y_dtype: np.dtype[Any],
     alpha: float = 1.0,
 ) -> Array:  # fmt: skip
@@ -134,10 +135,8 @@ def make_scaled_table(
     return np.where(values * scale >= 0, tables[0], tables[-1])
 
 
-scaled_table = functools.lru_cache(256)(make_scaled_table)
-
-
-def make_sigmoid_table(
+@functools.lru_cache(256)
+def sigmoid_table(
     dtype: np.dtype[Any], scale: float, zero: int, y_scale: float, y_zero: int, y_dtype: np.dtype[Any]
 ) -> Array:  # fmt: skip
     """Return QLinearSigmoid's results for all bytes: computed in float64, and in decimal numbers near a tie."""
@@ -152,9 +151,6 @@ def make_sigmoid_table(
             argument = max(min(Decimal(scale) * int(integers[i]), Decimal(LARGEST)), Decimal(-LARGEST))
             results[i] = stored(1 / (1 + (-argument).exp()) / Decimal(y_scale), y_zero, y_dtype)
     return results
-
-
-sigmoid_table = functools.lru_cache(256)(make_sigmoid_table)
 
 
 # --------------------------------------------------------------------------------------------- two tensors ------
@@ -299,18 +295,17 @@ def perturbed(form: tuple[float, float, float], pair: tuple[int, int]) -> tuple[
     return a, b, y
 
 
-def move_by_units(value: float, units: int) -> float:
+@functools.lru_cache(256)
+def near(value: float, units: int) -> float:
     """Round a positive number to float32, and change it by some units in the last place."""
     return float((np.array(value, np.float32).view(np.int32) + np.int32(units)).view(np.float32))
-
-
-near = functools.lru_cache(256)(move_by_units)
 
 
 # --------------------------------------------------------------------------------------------------- sums ------
 
 
-def find_rounding_of_sums(ratio: tuple[float, int, float], y_zero: int, y_dtype: np.dtype[Any]) -> Rounding:
+@functools.lru_cache(256)
+def rounding_of_sums(ratio: tuple[float, int, float], y_zero: int, y_dtype: np.dtype[Any]) -> Rounding:
     """Return the function that rounds int32 sums times scale / (count * y_scale). The function is sat(rne(f32(sum) *
     factor) + zero) if a factor gives the right result for every sum. Otherwise the function searches among the steps.
     Both scales are positive."""
@@ -326,9 +321,6 @@ def find_rounding_of_sums(ratio: tuple[float, int, float], y_zero: int, y_dtype:
         if usable and np.array_equal(requantize(sums, factor, y_zero, y_dtype, scheme="onnx"), wanted):
             return lambda x: requantize(x, factor, y_zero, y_dtype, scheme="onnx")
     return lambda x: RESULTS[y_dtype][np.searchsorted(steps, x, "right")]
-
-
-rounding_of_sums = functools.lru_cache(256)(find_rounding_of_sums)
 
 
 def means(sums: Array, scale: float, count: int, y_scale: float, y_zero: int, y_dtype: np.dtype[Any]) -> Array:

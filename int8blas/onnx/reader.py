@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import math
 import mmap
 import os
@@ -165,9 +164,6 @@ def header(tag: int, size: int) -> bytes:
     return bytes([*result, size])
 
 
-schema_of = functools.lru_cache(1024)(declared_attributes)
-
-
 # ONNX's types of attributes.
 KINDS = {
     1: "a number", 2: "an integer", 3: "a string", 4: "a tensor", 5: "a graph", 6: "numbers", 7: "integers",
@@ -247,7 +243,7 @@ class Reader:
         """Convert a node and its attributes, as ONNX's schema of the operator declares them."""
         domain = "" if proto.domain == "ai.onnx" else proto.domain
         node = Node(proto.op_type, domain, tuple(proto.input), tuple(proto.output), {}, proto.name)
-        declared = None if domain else schema_of(proto.op_type, self.opsets.get(domain, 0))
+        declared = None if domain else declared_attributes(proto.op_type, self.opsets.get(domain, 0))
         for attribute in proto.attribute:
             kind = attribute.type if declared is None else declared.get(attribute.name, (None,))[0]
             if kind is None:

@@ -86,14 +86,13 @@ ThresholdedRelu 10 alpha:f; Tile 6; TopK 1 axis:i k:i! 10 axis:i 11 axis:i large
 Attributes = dict[str, tuple[int, bool]]
 
 
-def read_entries() -> dict[str, list[str]]:
+@functools.cache
+def entries() -> dict[str, list[str]]:
     """Return the words after each operator's name."""
     return {words[0]: words[1:] for words in map(str.split, TEXT.split(";"))}
 
 
-entries = functools.cache(read_entries)
-
-
+@functools.lru_cache(1024)
 def declared_attributes(operator: str, version: int) -> Attributes | None:
     """Return the attributes of an operator in a version of ONNX, or None if the text lacks the version."""
     found: Attributes | None = None

@@ -76,14 +76,12 @@ def concat(*arrays: Array, axis: int) -> Array:
     return joined(arrays, axis)
 
 
-def find_order(strides: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+@functools.lru_cache(256)
+def order_in_memory(strides: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
     """Return the permutation that sorts dimensions by falling strides, and its inverse. Return None if the dimensions
     are sorted already."""
     to = tuple(sorted(range(len(strides)), key=lambda d: -abs(strides[d])))
     return None if to == tuple(range(len(to))) else (to, tuple(map(to.index, range(len(to)))))
-
-
-order_in_memory = functools.lru_cache(256)(find_order)
 
 
 def joined(parts: Sequence[Array], axis: int, tables: Sequence[Array | None] = ()) -> Array:

@@ -237,7 +237,8 @@ def by_layout(count: int = 0, *, rounds: bool = True) -> Callable[[Callable[...,
     return declare
 
 
-def find_attributes(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+@functools.cache
+def attributes_of(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
     """Return a function's parameters by name, attributes included."""
     if isinstance(function, np.ufunc):  # its keywords are NumPy's
         return {}
@@ -245,10 +246,8 @@ def find_attributes(function: Callable[..., Any]) -> Mapping[str, inspect.Parame
     return {**(attributes_of(PASSES[function]) if function in PASSES else {}), **own}
 
 
-attributes_of = functools.cache(find_attributes)
-
-
-def find_choices(function: Callable[..., Any], name: str) -> tuple[Any, ...]:
+@functools.cache
+def choices_of(function: Callable[..., Any], name: str) -> tuple[Any, ...]:
     """Return the values of a parameter whose annotation is a Literal; none for other parameters."""
     while name not in signature_of(function).parameters:
         function = PASSES[function]
@@ -259,15 +258,12 @@ def find_choices(function: Callable[..., Any], name: str) -> tuple[Any, ...]:
     return get_args(hint) if get_origin(hint) is Literal else ()
 
 
-def find_required(function: Callable[..., Any]) -> list[str]:
+@functools.cache
+def required_by(function: Callable[..., Any]) -> list[str]:
     """Return the attributes that a function needs."""
     known = attributes_of(function).items()
     needed = {name for name, each in known if each.kind == each.KEYWORD_ONLY and each.default is each.empty}
     return sorted(needed - GIVEN)
-
-
-choices_of = functools.cache(find_choices)
-required_by = functools.cache(find_required)
 
 
 def check_attributes(operator: Operator, node: Node) -> None:

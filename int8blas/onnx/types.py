@@ -26,7 +26,8 @@ SHORTS = (np.dtype(np.uint16), np.dtype(np.int16))
 FOUR_BITS = ("int4", "uint4")  # the names of the types of 4 bits, which NumPy lacks
 
 
-def find_dtype(number: int) -> np.dtype[Any]:
+@functools.cache
+def dtype_of(number: int) -> np.dtype[Any]:
     """Return the dtype of an ONNX type number.
 
     Raises
@@ -39,9 +40,6 @@ def find_dtype(number: int) -> np.dtype[Any]:
     if number not in DTYPES:
         raise ValueError(f"type must be one of {', '.join(DTYPES.values())} or bfloat16, got number {number} of ONNX")
     return np.dtype(DTYPES[number])
-
-
-dtype_of = functools.cache(find_dtype)
 
 
 HALF, SINGLE = np.dtype(np.float16), np.dtype(np.float32)
