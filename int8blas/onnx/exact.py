@@ -206,6 +206,15 @@ def reals_of_pairs(name: str, a: Array, b: Array, scales: tuple[float, float, fl
         return values, ~(distances < 0.5 - ERROR * np.finfo(np.float64).eps * (largest + 256))  # a NaN is near, too
 
 
+def kernel_of(
+    name: Any, dtypes: Any, scales: Sequence[Any], zeros: Sequence[int], ops: Sequence[Eltwise] = ()
+) -> PreparedBinary:
+    """Return the kernel for tensors with these types, scales and zero points: of both sources, and of the result."""
+    scales_of, zeros_of = (dict(zip(("src0", "src1", "dst"), values, strict=True)) for values in (scales, zeros))
+    given: Any = {"scales": scales_of, "zero_points": zeros_of, "dst_dtype": dtypes[2], "post_ops": ops}
+    return PreparedBinary(name, dtypes[:2], scheme="onnx", **given)
+
+
 class Pairs:
     """QLinearAdd ("add") or QLinearMul ("mul"), by the dtypes, scales and zero points of both tensors and the result.
     `known` has the distinct bytes of constant tensors, and b"" for other tensors. `run` first computes in float64,
@@ -232,11 +241,8 @@ class Pairs:
 
     def kernel(self, each: Sequence[np.float32], shift: float = 0) -> Pair:
         """Return the kernel with these scales. The kernel adds `shift` steps of the result before it rounds."""
-        tensors = "src0", "src1", "dst"
         ops = [Eltwise("linear", 1.0, shift * float(each[2]))] if shift else ()
-        scales, zeros = (dict(zip(tensors, values, strict=True)) for values in (each, self.zeros))
-        given: Any = {"scales": scales, "zero_points": zeros, "dst_dtype": self.dtypes[2], "post_ops": ops}
-        return PreparedBinary(self.name, self.dtypes[:2], scheme="onnx", **given)
+        return kernel_of(self.name, self.dtypes, each, self.zeros, ops)
 
     def choose(self) -> None:
         """Find a kernel that gives the exact results of all pairs of bytes, or compute a table of these results."""

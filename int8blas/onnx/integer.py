@@ -15,7 +15,7 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -208,44 +208,32 @@ def dynamic_quantize_linear(x: Array) -> tuple[Array, Array, Array]:
 ROUNDING = Attributes(requantization="onnx")
 
 
-class Numbers(NamedTuple):
-    """The constant inputs of a quantized product with a quantized result."""
-
-    a_scale: Array
-    a_zero: Array
-    b: Array
-    b_scale: Array
-    b_zero: Array
-    y_scale: Array
-    y_zero: Array
-
-
 def rounding_product(
     site: Site, numbers: Sequence[Array | None], bias: Array | None, transposed: bool = False, alpha: float = 1.0
 ) -> Call | None:
-    """Return the layer of a quantized product with a matrix. With `transposed` the matrix is transposed. Return None if
-    some of its :class:`Numbers` are not constant, or no layer takes them."""
+    """Return the layer of a quantized product with a matrix. `numbers` has the inputs of QLinearMatMul after the first
+    one. With `transposed` the matrix is transposed. Return None if some inputs are not constant, or no layer takes
+    them."""
     known = [value for value in numbers if value is not None]
-    if len(known) < len(Numbers._fields):
+    if len(known) < len(numbers):
         return None
-    n = Numbers(*known)
-    matrix = n.b if transposed else n.b.T
-    one = n.a_scale.size == n.a_zero.size == n.y_scale.size == n.y_zero.size == 1 and n.y_zero.dtype in BYTES
+    a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = known
+    matrix = b if transposed else b.T
+    one = a_scale.size == a_zero.size == y_scale.size == y_zero.size == 1 and y_zero.dtype in BYTES
     if not one or matrix.ndim != 2 or not matrix.size:
         return None
-    b_scale, b_zero = (as_operand(values, 2, 1, len(matrix)) for values in (n.b_scale, n.b_zero))
-    if b_scale is None or b_zero is None:
+    scales, shifts = (as_operand(values, 2, 1, len(matrix)) for values in (b_scale, b_zero))
+    if scales is None or shifts is None:
         return None
-    factor = np.asarray(np.float32(alpha) * n.a_scale.reshape(()) * b_scale / n.y_scale.reshape(()), np.float32)
+    factor = np.asarray(np.float32(alpha) * a_scale.reshape(()) * scales / y_scale.reshape(()), np.float32)
     if not positive_finite(factor) or (bias is not None and (bias.dtype != np.int32 or bias.size != len(matrix))):
         return None
-    zeros: dict[str, Any] = {"src": int(n.a_zero.item()), "dst": int(n.y_zero.item())}
-    if b_zero.any():
-        zeros["weights"] = b_zero
+    zeros: dict[str, Any] = {"src": int(a_zero.item()), "dst": int(y_zero.item())}
+    if shifts.any():
+        zeros["weights"] = shifts
     layer = InnerProduct(
-        site.packed.matrix(matrix.T), None if bias is None else bias.reshape(-1), src_dtype=n.a_zero.dtype,
-        dst_dtype=n.y_zero.dtype, scales={"weights": factor}, zero_points=zeros,
-        attributes=ROUNDING,
+        site.packed.matrix(matrix.T), None if bias is None else bias.reshape(-1), src_dtype=a_zero.dtype,
+        dst_dtype=y_zero.dtype, scales={"weights": factor}, zero_points=zeros, attributes=ROUNDING,
     )  # fmt: skip
     return lambda a, *_: layer(a)
 

@@ -17,40 +17,22 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from int8blas.core.calls import ByLayout
-from int8blas.elementwise.functions import PreparedBinary, PreparedConcat, PreparedTable, look_up
+from int8blas.elementwise.functions import PreparedConcat, PreparedTable, look_up
 from int8blas.elementwise.pooling import avg_pool
 from int8blas.gemm.matmul import matmul
 from int8blas.layers.dynamic_lstm import DynamicLSTM
 from int8blas.layers.inner_product import InnerProduct
-from int8blas.onnx import elementwise, exact, fused, linear, normalization, recurrent
+from int8blas.onnx import elementwise, exact, fused, integer, linear, normalization, recurrent
 from int8blas.onnx.attention import masked
 from int8blas.onnx.graph import Array
-from int8blas.onnx.integer import (
-    DEQUANTIZING,
-    QUANTIZING,
-    SCALED,
-    dynamic_quantize_linear,
-    multiplication,
-    positive_finite,
-    prepared_dequantize,
-    prepared_quantize,
-    qlinear_conv,
-    quantize_linear,
-    quantizer,
-    requantized,
-    rounding_product,
-    same_quantization,
-    source_given,
-    zero_of,
-)
 from int8blas.onnx.integer import dequantize_linear as real
+from int8blas.onnx.integer import positive_finite, quantize_linear, zero_of
 from int8blas.onnx.operands import as_operand, combined, of_columns, vector
-from int8blas.onnx.recurrent import Direction
 from int8blas.onnx.reduction import add
 from int8blas.onnx.shape import joined
 from int8blas.onnx.table import (
@@ -88,38 +70,29 @@ Sizes = Sequence[int] | None
 # --------------------------------------------------------------------------------------------- elements ------
 
 
-class Numbers(NamedTuple):
-    """The constant scales and zero points of an operator on two tensors: of both tensors, and of the result."""
-
-    a_scale: Array
-    a_zero: Array
-    b_scale: Array
-    b_zero: Array
-    scale: Array
-    zero: Array
-
-
 def binary(name: str, function: Callable[[Array, Array], Array], site: Site, *, float_steps: int = 0) -> Call:
     """Return an element-wise operator on two tensors. If scales and zero points are constant, the kernel is chosen at
     load, unless a lookup table replaces the call."""
     found = [site.constants.get(i) for i in (1, 2, 4, 5, 6, 7)]
-    single = [value for value in found if value is not None and value.size == 1]
-    fixed = Numbers(*single) if len(single) == len(found) else None
-    if float_steps and fixed and all(map(positive_finite, (fixed.a_scale, fixed.b_scale, fixed.scale))):
-        return fused_binary(name, fixed)
-    known, known_types = None, None
-    if fixed and not float_steps and exact.takes(*fixed):
+    numbers = [value for value in found if value is not None and value.size == 1]
+    fixed, scales, zeros = len(numbers) == len(found), numbers[::2], numbers[1::2]
+    types = tuple([zero.dtype for zero in zeros])
+    if fixed and float_steps and all(map(positive_finite, scales)):
+        firsts, shifts = [scale.reshape(-1)[0] for scale in scales], [int(zero.item()) for zero in zeros]
+        kernel = exact.kernel_of(name, types, firsts, shifts)
+        return lambda a, _a, _a_zero, b, *_: kernel(a, b)
+    known = None
+    if fixed and not float_steps and exact.takes(*numbers):
         tensors = [site.constants.get(i) for i in (0, 3)]
         values = tuple([bytes(set(x.tobytes())) if x is not None and x.size <= MOST_VALUES else b"" for x in tensors])
-        known_types = fixed.a_zero.dtype, fixed.b_zero.dtype
-        known = of_pair(name, *known_types, fixed, values)
+        known = of_pair(name, types[0], types[1], numbers, values)
         site.later.append(known.choose)
 
     def call(
         a: Array, a_scale: Array, a_zero: Array | None, b: Array, b_scale: Array, b_zero: Array | None, scale: Array,
         zero: Array | None = None,
     ) -> Array:  # fmt: skip
-        if known is not None and (a.dtype, b.dtype) == known_types:
+        if known is not None and (a.dtype, b.dtype) == types[:2]:
             return known.run(a, b)
         given = a_scale, a_zero, b_scale, b_zero, scale, zero
         if float_steps or a.dtype not in BYTES or b.dtype not in BYTES or not exact.takes(*given):
@@ -140,15 +113,6 @@ def of_pair(
     values = tuple(map(exact.number, numbers))
     end = a if numbers[5] is None else numbers[5].dtype
     return exact.pairs_of(name, (a, b, end), values[::2], values[1::2], known)
-
-
-def fused_binary(name: Any, fixed: Numbers) -> Call:
-    a_scale, a_zero, b_scale, b_zero, scale, zero = (value.reshape(-1)[0] for value in fixed)
-    kernel = PreparedBinary(
-        name, (a_zero.dtype, b_zero.dtype), scales={"src0": a_scale, "src1": b_scale, "dst": scale},
-        zero_points={"src0": int(a_zero), "src1": int(b_zero), "dst": int(zero)}, dst_dtype=zero.dtype, scheme="onnx",
-    )  # fmt: skip
-    return lambda a, _a, _a_zero, b, *_: kernel(a, b)
 
 
 def by_table(site: Site, in_steps: Callable[[Array], Array], table_of: Callable[..., Array] | None) -> Call:
@@ -187,7 +151,7 @@ def leaky_relu_table(site: Site, *, alpha: float = 0.01, float_steps: int = 0) -
 
 def softmax(site: Site, *, axis: int = -1, opset: int) -> Call:
     function = normalization.softmax if opset >= 13 else normalization.softmax_of_rows
-    to_real, to_bytes = prepared_dequantize(site), quantizer(site, 3, quantize_linear)
+    to_real, to_bytes = integer.prepared_dequantize(site), integer.quantizer(site, 3, quantize_linear)
 
     def call(x: Array, scale: Array, zero: Array | None, y_scale: Array, y_zero: Array | None = None) -> Array:
         y: Array = to_bytes(function(to_real(x, scale, zero), axis=axis), y_scale, zero_of(y_zero, x.dtype))
@@ -201,7 +165,7 @@ def conversion(
 ) -> Array | None:
     """Return the table that converts the 256 bytes of a type to another quantization. Return None if both
     quantizations are equal."""
-    if same_quantization(scale, zero_of(zero, dtype), y_scale, end):
+    if integer.same_quantization(scale, zero_of(zero, dtype), y_scale, end):
         return None
     if float_steps or not exact.takes(scale, zero, y_scale, end):
         return quantize_linear(real(exact.bytes_of(dtype), scale, zero), y_scale, end)
@@ -248,7 +212,7 @@ def average(
     kernel_shape: Sequence[int], pads: Sizes = None, strides: Sizes = None,
 ) -> Call:  # fmt: skip
     """Average quantized windows as f32(sum) / count."""
-    to_bytes = quantizer(site, 3, quantize_linear)
+    to_bytes = integer.quantizer(site, 3, quantize_linear)
 
     def of_layout(image: Array) -> Call:
         at = windows(image.shape[2:], kernel_shape, strides, pads, None, auto_pad, ceil_mode)
@@ -308,7 +272,7 @@ def mean_of_bytes(
 
     def call(x: Array, *_: Array) -> Array:
         sums = np.clip(sum_of_bytes(x, axes, keep, shift, dtype), limits.min, limits.max)
-        return requantized(sums.astype(np.int32), factor, end)
+        return integer.requantized(sums.astype(np.int32), factor, end)
 
     return call
 
@@ -344,11 +308,11 @@ def qgemm(site: Site, *, alpha: float = 1.0, transA: int = 0, transB: int = 0) -
     names, bias = site.node.inputs, site.constants.get(6)
     if not transA and (bias is not None or len(names) < 7 or not names[6]):
         numbers = [site.constants.get(i) for i in (1, 2, 3, 4, 5, 7, 8)]
-        layer = rounding_product(site, numbers, bias, bool(transB), alpha)
+        layer = integer.rounding_product(site, numbers, bias, bool(transB), alpha)
         if layer is not None:
             return layer
     weights = site.constants.get(3)
-    multiply = multiplication(site, weights.T if transB and weights is not None else weights)
+    multiply = integer.multiplication(site, weights.T if transB and weights is not None else weights)
 
     def call(
         a: Array, a_scale: Array, a_zero: Array, b: Array, b_scale: Array, b_zero: Array, c: Array | None = None,
@@ -360,7 +324,7 @@ def qgemm(site: Site, *, alpha: float = 1.0, transA: int = 0, transB: int = 0) -
         factor = np.float32(alpha) * a_scale * b_scale
         if y_scale is None:
             return scaled(sums, factor, None)
-        return requantized(sums, np.asarray(factor / y_scale, np.float32), zero_of(y_zero, a.dtype))
+        return integer.requantized(sums, np.asarray(factor / y_scale, np.float32), zero_of(y_zero, a.dtype))
 
     return call
 
@@ -382,7 +346,7 @@ def layer_to_float(site: Site) -> Callable[[np.dtype[Any]], InnerProduct] | None
     @functools.cache
     def layer(dtype: np.dtype[Any]) -> InnerProduct:
         return InnerProduct(
-            site.packed.matrix(b), added, src_dtype=dtype, dst_dtype=np.float32, attributes=source_given(()),
+            site.packed.matrix(b), added, src_dtype=dtype, dst_dtype=np.float32, attributes=integer.source_given(()),
             scales={"weights": values[0]}, zero_points=zeros,
         )  # fmt: skip
 
@@ -390,7 +354,7 @@ def layer_to_float(site: Site) -> Callable[[np.dtype[Any]], InnerProduct] | None
 
 
 def matmul_to_float(site: Site) -> Call:
-    layer, multiply = layer_to_float(site), multiplication(site, site.constants.get(1))
+    layer, multiply = layer_to_float(site), integer.multiplication(site, site.constants.get(1))
 
     def call(
         a: Array, b: Array, a_scale: Array, b_scale: Array, a_zero: Array | None = None, b_zero: Array | None = None,
@@ -407,12 +371,12 @@ def matmul_to_float(site: Site) -> Call:
 
 
 def dynamic_matmul(site: Site) -> Call:
-    multiply = multiplication(site, site.constants.get(1))
+    multiply = integer.multiplication(site, site.constants.get(1))
 
     def call(
         a: Array, b: Array, b_scale: Array, b_zero: Array | None = None, bias: Array | None = None
     ) -> Array:  # fmt: skip
-        quantized, scale, zero = dynamic_quantize_linear(a)
+        quantized, scale, zero = integer.dynamic_quantize_linear(a)
         return scaled(multiply(quantized, b, zero, b_zero), scale * of_columns(b_scale, a), bias)
 
     return call
@@ -420,7 +384,7 @@ def dynamic_matmul(site: Site) -> Call:
 
 def dynamic_lstm(
     site: Site, *, activation_alpha: Sequence[float] | None = None, activation_beta: Sequence[float] | None = None,
-    activations: Sequence[str] | None = None, clip: float | None = None, direction: Direction = "forward",
+    activations: Sequence[str] | None = None, clip: float | None = None, direction: recurrent.Direction = "forward",
     hidden_size: int, input_forget: int = 0,
 ) -> Call:  # fmt: skip
     """Quantize the input as a whole and the state at each step. Use the layer that holds the weights if all weights are
@@ -434,7 +398,9 @@ def dynamic_lstm(
         return packed_lstm(site, direction, hidden_size, outputs)
     f = recurrent.functions(activations, ("Sigmoid", "Tanh", "Tanh"), n, activation_alpha, activation_beta)
     constant = (site.constants.get(i) for i in (1, 2))
-    of_inputs, of_states = ([multiplication(site, w if w is None else w[d]) for d in range(n)] for w in constant)
+    of_inputs, of_states = (
+        [integer.multiplication(site, w if w is None else w[d]) for d in range(n)] for w in constant
+    )
 
     def call(
         x: Array, w: Array, r: Array, b: Array | None, lengths: Array | None, h: Array | None, c: Array | None,
@@ -486,7 +452,7 @@ def packed_lstm(site: Site, direction: str, size: int, outputs: int) -> Call:
 
 def dynamic_product(multiply: Callable[..., Array], w: Array, scale: Array, zero: Array) -> recurrent.Product:
     def product(x: Array) -> Array:
-        quantized, x_scale, x_zero = dynamic_quantize_linear(x)
+        quantized, x_scale, x_zero = integer.dynamic_quantize_linear(x)
         return scaled(multiply(quantized, w, x_zero, zero), x_scale * scale, None)
 
     return product
@@ -500,7 +466,7 @@ def qattention(
     mask_filter_value: float = -10000.0,
 ) -> Call:  # fmt: skip
     """Compute self-attention: int8 projections, and all other steps in float32."""
-    multiply = multiplication(site, site.constants.get(1))
+    multiply = integer.multiplication(site, site.constants.get(1))
     outputs = len(site.node.outputs)
 
     def call(
@@ -571,10 +537,10 @@ def where(site: Site) -> Call:
     return call
 
 
-@passes_to(qlinear_conv)
+@passes_to(integer.qlinear_conv)
 def conv(site: Site, *, channels_last: int = 0, **attributes: Any) -> Call:
     """Convolve images with channels first or last. Weights have channels first."""
-    call = qlinear_conv(site, **attributes)
+    call = integer.qlinear_conv(site, **attributes)
     return in_channels_last(call) if channels_last else call
 
 
@@ -596,8 +562,8 @@ OPERATORS = [
     *(
         Operator(name, function, domain=MICROSOFT, prepared=True, traits=traits)
         for name, function, traits in (
-            ("QuantizeLinear", prepared_quantize, QUANTIZING),
-            ("DequantizeLinear", prepared_dequantize, DEQUANTIZING),
+            ("QuantizeLinear", integer.prepared_quantize, integer.QUANTIZING),
+            ("DequantizeLinear", integer.prepared_dequantize, integer.DEQUANTIZING),
             ("QLinearSigmoid", sigmoid_table, BY_TABLE),
             ("QLinearLeakyRelu", leaky_relu_table, BY_TABLE),
             ("QLinearAdd", functools.partial(binary, "add", np.add), OF_TWO),
@@ -612,7 +578,7 @@ OPERATORS = [
             ("NhwcMaxPool", nhwc_max_pool, SAME_TYPE),
             ("QGemm", qgemm, replace(SHAPED, factors=Factors(0, 3))),
             ("QAttention", qattention, replace(SHAPED, factors=Factors(0, 1))),
-            ("MatMulIntegerToFloat", matmul_to_float, replace(SCALED, factors=Factors(0, 1))),
+            ("MatMulIntegerToFloat", matmul_to_float, replace(integer.SCALED, factors=Factors(0, 1))),
             ("DynamicQuantizeMatMul", dynamic_matmul, replace(SAME_TYPE, factors=Factors(0, 1, dynamic=True))),
             ("DynamicQuantizeLSTM", dynamic_lstm, replace(SAME_TYPE, factors=Factors(0, 1, "steps", dynamic=True))),
         )
