@@ -19,7 +19,7 @@ from int8blas.onnx.graph import Array, Node
 from int8blas.onnx.linear import matmul
 from int8blas.onnx.normalization import softmax
 from int8blas.onnx.patterns import Pattern
-from int8blas.onnx.table import DOMAIN, HEAVY, MICROSOFT, Operator
+from int8blas.onnx.table import DOMAIN, HEAVY, MICROSOFT, Operator, passes_to
 from int8blas.onnx.types import wide
 
 
@@ -133,23 +133,31 @@ def heads_of(x: Array, heads: int) -> Array:
     return x.reshape(*x.shape[:2], heads, x.shape[2] // heads).transpose(0, 2, 1, 3)
 
 
-@wide
-def self_attention(
-    x: Array, weights: Array, bias: Array | None = None, mask: Array | None = None, past: Array | None = None,
-    added: Array | None = None, *, num_heads: int, unidirectional: int = 0, scale: float | None = None,
-    mask_filter_value: float = -10000.0, qkv_hidden_sizes: Sequence[int] | None = None, outputs: int,
+def of_projection(
+    projected: Array, mask: Array | None, past: Array | None, added: Array | None, *, num_heads: int,
+    unidirectional: int = 0, scale: float | None = None, mask_filter_value: float = -10000.0,
+    qkv_hidden_sizes: Sequence[int] | None = None, outputs: int,
 ) -> Any:  # fmt: skip
-    """Project a tensor to q, k and v, and compute their attention. The second result has all keys and values."""
-    projected = matmul(x, weights)
-    if bias is not None:
-        projected += bias
+    """Compute the attention of q, k and v, which lie side by side. The second result has all keys and values."""
     sizes = qkv_hidden_sizes or [projected.shape[-1] // 3] * 3
-    parts = np.split(projected, np.cumsum(sizes[:2]), -1)
-    q, k, v = (heads_of(part, num_heads) for part in parts)
+    q, k, v = (heads_of(part, num_heads) for part in np.split(projected, np.cumsum(sizes[:2]), -1))
     if past is not None:
         k, v = np.concatenate([past[0], k], 2), np.concatenate([past[1], v], 2)
     y = attended(q, k, v, mask, added, unidirectional, scale, mask_filter_value)
     return y if outputs == 1 else (y, np.stack([k, v]))
+
+
+@passes_to(of_projection)
+@wide
+def self_attention(
+    x: Array, weights: Array, bias: Array | None = None, mask: Array | None = None, past: Array | None = None,
+    added: Array | None = None, **attributes: Any,
+) -> Any:  # fmt: skip
+    """Project a tensor to q, k and v, and compute their attention."""
+    projected = matmul(x, weights)
+    if bias is not None:
+        projected += bias
+    return of_projection(projected, mask, past, added, **attributes)
 
 
 @wide

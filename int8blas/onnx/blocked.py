@@ -47,18 +47,13 @@ def real_layer(weights: GroupedWeights) -> Call:
     return lambda x: layer(np.concatenate([x, np.zeros((*x.shape[:-1], missing), x.dtype)], -1))
 
 
-def dynamic_layer(weights: GroupedWeights) -> Call:
-    """Return the product of a source, quantized to int8, and weights without a permutation of k. For 8-bit weights,
-    groups must divide K."""
-    if weights.bits == 8 and weights.weights.shape[1] % weights.group:
+def layer_of(weights: GroupedWeights, accuracy_level: int) -> Call:
+    """Return the product with weights without a permutation of k. To multiply in int8 by 8-bit weights, groups must
+    divide K."""
+    if accuracy_level != INT8 or (weights.bits == 8 and weights.weights.shape[1] % weights.group):
         return real_layer(weights)
     given = weights.arguments()
     return InnerProduct.dynamic(given.pop("weights"), **given)
-
-
-def layer_of(weights: GroupedWeights, accuracy_level: int) -> Call:
-    """Return the product with weights without a permutation of k."""
-    return (dynamic_layer if accuracy_level == INT8 else real_layer)(weights)
 
 
 def matmul_nbits(

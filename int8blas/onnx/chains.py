@@ -61,14 +61,9 @@ class Chain:
         return True
 
 
-def chain_behind(pattern: Pattern, node: Node, columns: Columns = ONE) -> Chain:
-    """Return the chain after a node's one float32 result. A product passes its columns, so that operands with one
-    number for each column join the chain."""
-    return extended(pattern, Chain(node), columns)
-
-
 def extended(pattern: Pattern, chain: Chain, columns: Columns = ONE) -> Chain:
-    """Add all nodes that can join a chain."""
+    """Add all nodes that can join the chain after a node's one float32 result. A product passes its columns, so that
+    operands with one number for each column join the chain."""
     while step(pattern, chain, columns):
         pass
     return chain
@@ -206,7 +201,7 @@ def chain_from(pattern: Pattern, node: Node, known: set[str]) -> Node | None:
     else:
         source, own = source_of_chain(pattern, node, known)
         first = None if own is not None else pair_of(pattern, node, known)
-        behind = chain_behind(pattern, node)
+        behind = extended(pattern, Chain(node))
         if (own is None and first is None) or not behind.nodes:
             return None
         nodes, ops, last = [node, *behind.nodes], [*(own or []), *behind.ops], behind.last

@@ -116,25 +116,17 @@ class Graph:
 
 @dataclass
 class Network:
-    """A graph, and the version of each domain's operators.
-
-    Parameters
-    ----------
-    dynamic : bool, optional
-        Whether to compute products of floats with stored int8 weights in int8.
-    overridable : tuple of Value, optional
-        The graph's constants that a caller may replace.
-    floats : str, optional
-        The package that computes the float parts: "own" or "onnxruntime".
-    threads : int, optional
-        The maximum number of threads of a run; None for the default of all calls.
-    """
+    """A graph, and the version of each domain's operators."""
 
     graph: Graph
     opsets: Mapping[str, int]
+    # Whether products of floats with stored int8 weights are computed in int8.
     dynamic: bool = False
+    # The graph's constants that a caller may replace.
     overridable: tuple[Value, ...] = ()
+    # The package that computes the float parts: "own" or "onnxruntime".
     floats: str = "own"
+    # The maximum number of threads of a run; None for the default of all calls.
     threads: int | None = None
 
     def overridden(self, values: Sequence[Value]) -> Network:
@@ -145,20 +137,9 @@ class Network:
 
 
 def ordered(graph: Graph, around: frozenset[str] = frozenset()) -> list[Node]:
-    """Sort the nodes so that each node follows its inputs. If the file's order has this property, keep it.
-
-    Parameters
-    ----------
-    graph : Graph
-        The graph.
-    around : frozenset of str, optional
-        The tensors that a subgraph may take from the graph around it.
-
-    Raises
-    ------
-    ValueError
-        If several nodes, or none, produce a tensor, or if a tensor depends on itself. The error names the nodes.
-    """
+    """Sort the nodes so that each node follows its inputs. If the file's order has this property, keep it. A subgraph
+    may take the tensors `around` from the graph around it. The error names the nodes if several nodes, or none, produce
+    a tensor, or if a tensor depends on itself."""
     made: dict[str, Node | str] = {name: "is an input" for name in (value.name for value in graph.inputs)}
     for name in graph.constants:
         made.setdefault(name, "is a constant")

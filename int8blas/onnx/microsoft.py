@@ -27,8 +27,8 @@ from int8blas.elementwise.pooling import avg_pool
 from int8blas.gemm.matmul import matmul
 from int8blas.layers.dynamic_lstm import DynamicLSTM
 from int8blas.layers.inner_product import InnerProduct
-from int8blas.onnx import elementwise, exact, fused, integer, linear, normalization, recurrent
-from int8blas.onnx.attention import masked
+from int8blas.onnx import elementwise, exact, fused, integer, normalization, recurrent
+from int8blas.onnx.attention import masked, of_projection
 from int8blas.onnx.graph import Array
 from int8blas.onnx.integer import dequantize_linear as real
 from int8blas.onnx.integer import positive_finite, quantize_linear, zero_of
@@ -465,7 +465,7 @@ def qattention(
     site: Site, *, num_heads: int, unidirectional: int = 0, scale: float | None = None,
     mask_filter_value: float = -10000.0,
 ) -> Call:  # fmt: skip
-    """Compute self-attention: int8 projections, and all other steps in float32."""
+    """Compute self-attention: int8 projections, and all other steps in float32. One mask hides scores of both kinds."""
     multiply = integer.multiplication(site, site.constants.get(1))
     outputs = len(site.node.outputs)
 
@@ -475,20 +475,10 @@ def qattention(
     ) -> Any:  # fmt: skip
         batch, length, _ = x.shape
         projected = scaled(multiply(x, w, x_zero, w_zero), x_scale * w_scale, bias)
-        heads = projected.reshape(batch, length, 3, num_heads, projected.shape[-1] // (3 * num_heads)).transpose(
-            2, 0, 3, 1, 4
-        )
-        q, k, v = heads
-        if past is not None:
-            k, v = np.concatenate([past[0], k], 2), np.concatenate([past[1], v], 2)
-        factor = np.float32(scale or 1 / math.sqrt(q.shape[-1]))
-        scores = linear.matmul(q, k.swapaxes(-1, -2)) * factor
-        hidden = masked(mask, batch, length, k.shape[2], bool(unidirectional))
-        if hidden is not None:
-            scores = scores + np.where(hidden, np.float32(mask_filter_value), np.float32(0))
-        y = linear.matmul(normalization.softmax(scores), v)
-        y = y.transpose(0, 2, 1, 3).reshape(batch, length, num_heads * y.shape[-1])
-        return y if outputs == 1 else (y, np.stack([k, v]))
+        total = length if past is None else length + past.shape[3]
+        hidden = masked(mask, batch, length, total, bool(unidirectional))
+        added = None if hidden is None else np.where(hidden, np.float32(mask_filter_value), np.float32(0))
+        return of_projection(projected, None, past, added, num_heads=num_heads, scale=scale, outputs=outputs)
 
     return call
 

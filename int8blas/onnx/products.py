@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from int8blas.core.parameters import INT32_TERMS
-from int8blas.onnx.chains import ONE, Columns, chain_behind
+from int8blas.onnx.chains import ONE, Chain, Columns, extended
 from int8blas.onnx.elementwise import post_op
 from int8blas.onnx.four_bits import rewritten_four_bits, rewritten_lookup
 from int8blas.onnx.graph import Array, Node
@@ -100,7 +100,7 @@ def tail_behind(
     if normalization is not None and line is not None:
         last, (factor, shift) = normalization, line
         bias = shift if bias is None else bias * factor + shift
-    chain = chain_behind(pattern, last, columns)
+    chain = extended(pattern, Chain(last), columns)
     if factor is not None and bias is not None and not (factor > 0).all():
         # The layer takes only positive scales. Therefore these factors become post-ops.
         chain.ops[:0] = [Binary(operand=factor, algorithm="mul"), Binary(operand=bias, algorithm="add")]
@@ -306,7 +306,7 @@ def dynamic_layer(pattern: Pattern, node: Node, last: Node, source: str, *given:
     weights, their scale and zero point, and the bias."""
     if not of_columns(pattern, *given):
         return None
-    chain = chain_behind(pattern, last)
+    chain = extended(pattern, Chain(last))
     return Node("DynamicMatMul", DOMAIN, (source, *given), chain.last.outputs, {"ops": chain.ops}, node.name)
 
 
@@ -392,7 +392,7 @@ def rewritten_chain(pattern: Pattern, node: Node) -> Node | None:
         first = [] if line is None else [Binary(line[0], "mul"), Binary(line[1], "add")]
     if not first:
         return None
-    chain = chain_behind(pattern, node)
+    chain = extended(pattern, Chain(node))
     tail = Tail(chain.last, None, None, [*first, *chain.ops])
     end = tail.quantizer(pattern)
     inputs = (*pattern.triples([x]), *(() if end is None else pattern.quantization_of(end)))

@@ -44,19 +44,8 @@ Run = Callable[[Network], Callable[[Feeds], Sequence[Any]]]
 
 
 def quantized(network: Network, how: str | Feeds | Iterable[Feeds], keep: Sequence[str], run: Run) -> Network:
-    """Return the quantized network.
-
-    Parameters
-    ----------
-    network : Network
-        The network of floats.
-    how : str, mapping, or iterable of mapping
-        "weights", "dynamic", or feeds to calibrate on.
-    keep : sequence of str
-        The names of nodes whose products stay in float32.
-    run : callable
-        Takes a network and returns a function that computes the network's outputs from feeds.
-    """
+    """Return the quantized network. `how` is "weights", "dynamic", or feeds to calibrate on. The products of the nodes
+    in `keep` stay in float32. `run` takes a network and returns a function that computes its outputs from feeds."""
     if isinstance(how, str) and how not in ("weights", "dynamic"):
         raise ValueError(f"quantize must be 'weights', 'dynamic' or calibration data, got {how!r}")
     network, rewrite = started(network, keep)

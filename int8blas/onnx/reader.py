@@ -20,15 +20,8 @@ from int8blas.onnx.table import DOMAIN
 
 
 def read(source: Any) -> Network:
-    """Read a model from a path, from bytes, or from an ``onnx.ModelProto``.
-
-    Raises
-    ------
-    ImportError
-        If the package onnx is not installed.
-    TypeError, ValueError
-        If `source` has another type, or if its content is no model. The error names the tensor or node.
-    """
+    """Read a model from a path, from bytes, or from an ``onnx.ModelProto``. If the content is no model, the error names
+    the tensor or node."""
     try:
         onnx: Any = import_module("onnx")
     except ImportError as error:

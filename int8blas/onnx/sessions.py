@@ -56,15 +56,8 @@ def run_island(site: Site, *, island: Island) -> Callable[..., Any]:
 
 
 def session(island: Island, types: Sequence[Any]) -> Any:
-    """Return the session of an island whose inputs have these types.
-
-    Raises
-    ------
-    ImportError
-        If onnxruntime or onnx is not installed.
-    ValueError
-        If onnxruntime refuses the island, for example because it lacks one of the island's operators.
-    """
+    """Return the session of an island whose inputs have these types. onnxruntime may refuse the island, for example
+    because it lacks one of the island's operators."""
     try:
         onnxruntime, onnx = import_module("onnxruntime"), import_module("onnx")
     except ImportError as error:

@@ -405,15 +405,8 @@ def dropout(site: Site, *, seed: int = 0, ratio: float | None = None) -> Call:
 
 
 class View(Viewing):
-    """A view's call.
-
-    Parameters
-    ----------
-    moves : sequence of (Callable, int)
-        Functions, each with the number of inputs that the function takes in addition to the array.
-    reshapes : bool
-        Whether the last function only changes the shape. If it copies, calls remember the view before it.
-    """
+    """A view's call. `moves` has functions, each with the number of inputs that it takes in addition to the array. If
+    the last function only changes the shape (`reshapes`), but copies, calls remember the view before it."""
 
     def __init__(self, moves: Sequence[tuple[Call, int]], reshapes: bool) -> None:
         self.moves, self.reshapes = moves, reshapes

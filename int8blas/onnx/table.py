@@ -58,19 +58,9 @@ class Cache(np.ndarray):
 
 
 class Factors(NamedTuple):
-    """The two factors of a product of 8-bit integers.
-
-    Parameters
-    ----------
-    a, b : int
-        The positions of the factors.
-    pairs : str
-        The kind of factors: "matrices", the "windows" of images, or the "steps" of a recurrent layer.
-    zero : int, optional
-        The position of the zero point of A.
-    dynamic : bool
-        Whether the node quantizes A itself.
-    """
+    """The positions of the two factors of a product of 8-bit integers, and of the zero point of A. `pairs` is the kind
+    of factors: "matrices", the "windows" of images, or the "steps" of a recurrent layer. If `dynamic`, the node
+    quantizes A itself."""
 
     a: int
     b: int
@@ -268,13 +258,7 @@ def required_by(function: Callable[..., Any]) -> list[str]:
 
 def check_attributes(operator: Operator, node: Node) -> None:
     """Check a node's attributes. :mod:`reader` has checked the attributes of ONNX's own operators by their schemas,
-    except which strings they may be.
-
-    Raises
-    ------
-    ValueError
-        If an attribute is missing, or has another type or value than the operator takes, or if the operator lacks it.
-    """
+    except which strings they may be."""
     known = attributes_of(operator.function)
     unknown = sorted(node.attributes.keys() - known.keys()) if operator.domain == MICROSOFT else []
     if unknown:

@@ -28,13 +28,7 @@ FOUR_BITS = ("int4", "uint4")  # the names of the types of 4 bits, which NumPy l
 
 @functools.cache
 def dtype_of(number: int) -> np.dtype[Any]:
-    """Return the dtype of an ONNX type number.
-
-    Raises
-    ------
-    ValueError
-        If the type has fewer than 8 bits or is an 8-bit float.
-    """
+    """Return the dtype of an ONNX type number. Types of fewer than 8 bits and 8-bit floats are refused."""
     if number == BFLOAT16:
         return np.dtype(bfloat16_dtype())
     if number not in DTYPES:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -61,16 +60,6 @@ class Windows(NamedTuple):
         places = np.arange(self.outputs[d])[:, None] * self.strides[d] - self.padding[d][0]
         places = places + np.arange(self.kernel[d]) * self.dilations[d]
         return np.asarray(((places >= -padding[0]) & (places < size + padding[1])).sum(1))
-
-    def taps(self) -> Iterator[tuple[tuple[int, ...], tuple[Any, ...]]]:
-        """Yield each position in a window, with an index of the padded image that selects the elements at this position
-        of all windows."""
-        for tap in itertools.product(*map(range, self.kernel)):
-            starts = [t * d for t, d in zip(tap, self.dilations, strict=True)]
-            slices = [
-                slice(start, start + n * s, s) for start, n, s in zip(starts, self.outputs, self.strides, strict=True)
-            ]
-            yield tap, (..., *slices)
 
 
 def windows(
@@ -311,11 +300,12 @@ def indices_of(x: Array, y: Array, at: Windows, storage_order: int) -> Array:
     spatial = x.shape[2:]
     order = np.arange(math.prod(spatial)).reshape(spatial, order="F" if storage_order else "C")
     plane = np.arange(x.shape[0] * x.shape[1]).reshape(*x.shape[:2], *[1] * len(spatial)) * math.prod(spatial)
-    image, places = padded(x, at.padding, lowest(x.dtype)), np.pad(order, at.padding, constant_values=-1)
+    places = np.pad(order, at.padding, constant_values=-1)[None, None]
+    images, indices = all_windows(padded(x, at.padding, lowest(x.dtype)), at), all_windows(places, at)
     found = np.full(y.shape, -1, np.int64)
-    for _, index in at.taps():
-        place = places[index]
-        found = np.where((found < 0) & (image[index] == y) & (place >= 0), place, found)
+    for tap in np.ndindex(*at.kernel):
+        place = indices[:, :, *tap]
+        found = np.where((found < 0) & (images[:, :, *tap] == y) & (place >= 0), place, found)
     return found + plane
 
 
