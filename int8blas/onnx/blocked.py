@@ -20,11 +20,11 @@ from int8blas.layers.real_product import RealProduct
 from int8blas.onnx import linear
 from int8blas.onnx.graph import Array, Graph, Node
 from int8blas.onnx.table import DOMAIN, MICROSOFT, SAME_TYPE, SHAPED, Call, Operator, Site
+from int8blas.onnx.types import SINGLE
 from int8blas.stage.formats import GroupedWeights, from_matmul_nbits
 
 # The accuracy level for int8 sources.
 INT8 = 4
-FLOAT = np.dtype(np.float32)
 NBITS_DEFAULTS = {"bits": 4, "accuracy_level": 0}
 
 
@@ -93,7 +93,7 @@ def matmul_nbits(
         bias: Array | None = None,
     ) -> Array:  # fmt: skip
         layer, order = known or made(b, scales, zeros, g_idx)
-        source = x if x.dtype == FLOAT else x.astype(FLOAT)
+        source = x if x.dtype == SINGLE else x.astype(SINGLE)
         y = layer(source if order is None else np.ascontiguousarray(source[..., order]))
         if bias is not None:
             y = y + bias
@@ -131,7 +131,7 @@ def parallel_matmul_nbits(
     spans = [slice(end - width, end) for end, width in zip(ends, widths, strict=True)]
 
     def call(x: Array, *_: Array | None) -> tuple[Array, ...]:
-        y = layer(x) if x.dtype == FLOAT else layer(x.astype(FLOAT)).astype(x.dtype)
+        y = layer(x) if x.dtype == SINGLE else layer(x.astype(SINGLE)).astype(x.dtype)
         return tuple([y[..., span] for span in spans])
 
     return call

@@ -169,28 +169,6 @@ def values_of_pairs(name: str, a: Array, b: Array, scales: tuple[float, float, f
     return a * times[0] + b * times[1], unit / last
 
 
-def rounded_sums(
-    a: Array, b: Array, scales: tuple[float, float, float], zero: int, dtype: np.dtype[Any]
-) -> Array | None:
-    """Return the sums of 9-bit integers, rounded once, by float64 numbers. Return None if not all of these numbers are
-    exact. The numbers are exact if both scales are float32 and of similar size."""
-    first, second, last = scales
-    x, y = a * first, b * second
-    values = x + y
-    rest = values - x
-    errors = (x - (values - rest)) + (y - rest)
-    if errors.any() or any(np.float32(scale) != scale for scale in scales):
-        return None
-    limits = np.iinfo(dtype)
-    results = np.arange(limits.min - zero + 1, limits.max - zero + 1)
-    # Between two neighbouring results lies a tie, which rounds to the even result.
-    ties = (results - 0.5) * abs(last)
-    values = values if last > 0 else -values
-    above = np.searchsorted(ties, values, "right")
-    is_tie = ties[above - 1] == values
-    return np.asarray(RESULTS[dtype][above - (is_tie & (above > 0) & (results[above - 1] % 2 == 1))])
-
-
 def reals_of_pairs(name: str, a: Array, b: Array, scales: tuple[float, float, float]) -> tuple[Array, Array]:
     """Compute sums or products of integers in float64. Return two arrays: the values, and whether each value is near a
     tie, so that the real value may round to another integer."""
@@ -234,9 +212,7 @@ class Pairs:
         results = rounded_floats(values, zero, dtype)
         if near.any():
             a, b = (x[near] for x in np.broadcast_arrays(a, b))
-            sums = rounded_sums(a, b, self.scales, zero, dtype) if self.name == "add" else None
-            near_ties = rounded(*values_of_pairs(self.name, a, b, self.scales), zero, dtype) if sums is None else sums
-            results[near] = near_ties
+            results[near] = rounded(*values_of_pairs(self.name, a, b, self.scales), zero, dtype)
         return results
 
     def kernel(self, each: Sequence[np.float32], shift: float = 0) -> Pair:

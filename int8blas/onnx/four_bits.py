@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from int8blas.onnx.blocked import INT8
 from int8blas.onnx.graph import Array, Node
 from int8blas.onnx.integer import positive_finite
 from int8blas.onnx.operands import as_operand
@@ -21,7 +22,6 @@ from int8blas.onnx.table import MICROSOFT
 from int8blas.onnx.types import FLOAT32, FOUR_BITS
 from int8blas.stage.weights_scales import MAX_GROUP
 
-INT8 = 4  # the accuracy level for int8 sources
 # Block sizes of MatMulNBits are powers of 2 from LEAST_BLOCK on. A single block of all k is a multiple of LEAST_BLOCK.
 LEAST_BLOCK = 16
 

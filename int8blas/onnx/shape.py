@@ -8,7 +8,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
@@ -206,18 +206,11 @@ def is_copying(mode: str = "constant", **_: Any) -> bool:
     return mode != "constant"
 
 
-class Padding(NamedTuple):
-    """The steps of a Pad: the part of the array that negative padding keeps (None for the whole array), the positive
-    padding of each dimension, the shape of the result, and the position of the part in the result."""
-
-    cut: tuple[slice, ...] | None
-    every: tuple[tuple[int, int], ...]
-    shape: tuple[int, ...]
-    inside: tuple[slice, ...]
-
-
-def lay_out_padding(sizes: tuple[int, ...], widths: tuple[int, ...], axes: tuple[int, ...] | None) -> Padding:
-    """Return the padding of an array of a shape, from Pad's inputs."""
+def lay_out_padding(
+    sizes: tuple[int, ...], widths: tuple[int, ...], axes: tuple[int, ...] | None
+) -> tuple[tuple[slice, ...] | None, Sequence[tuple[int, int]], tuple[int, ...], tuple[slice, ...]]:
+    """Return the steps of a Pad: the part of the array that negative padding keeps (None for the whole array), the
+    positive padding of each dimension, the shape of the result, and the position of the part in the result."""
     every, half, cut = [(0, 0)] * len(sizes), len(widths) // 2, None
     for axis, before, after in zip(range(half) if axes is None else axes, widths[:half], widths[half:], strict=True):
         every[axis] = before, after
@@ -227,7 +220,7 @@ def lay_out_padding(sizes: tuple[int, ...], widths: tuple[int, ...], axes: tuple
         every = [(max(before, 0), max(after, 0)) for before, after in every]
     shape = tuple(size + before + after for size, (before, after) in zip(sizes, every, strict=True))
     inside = tuple(slice(before, before + size) for (before, _), size in zip(every, sizes, strict=True))
-    return Padding(cut, tuple(every), shape, inside)
+    return cut, every, shape, inside
 
 
 def gather(x: Array, indices: Array, *, axis: int = 0) -> Array:

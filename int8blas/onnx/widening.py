@@ -15,9 +15,9 @@ import numpy as np
 from int8blas.onnx.explain import is_int8
 from int8blas.onnx.graph import Graph, Network, Node, Value
 from int8blas.onnx.operators import TABLE
-from int8blas.onnx.types import FLOAT32
+from int8blas.onnx.types import FLOAT32, HALF, SINGLE
 
-HALF, FLOAT16 = np.dtype(np.float16), 10
+FLOAT16 = 10
 # Attributes that are numbers of types.
 TYPES = ("to", "dtype", "stash_type", "softmax_precision")
 
@@ -75,7 +75,7 @@ def widened_graph(graph: Graph, names: dict[str, str]) -> Graph:
 
 def port(value: Value, names: dict[str, str]) -> Value:
     return replace(value, name=names.get(value.name, value.name),
-                   dtype=np.dtype(np.float32) if value.dtype == HALF else value.dtype)  # fmt: skip
+                   dtype=SINGLE if value.dtype == HALF else value.dtype)  # fmt: skip
 
 
 def widened_node(node: Node, names: dict[str, str]) -> Node:
