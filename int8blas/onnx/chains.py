@@ -47,11 +47,14 @@ ONE = Columns()
 
 @dataclass
 class Chain:
-    """The post-ops of a chain in their order, and the last node that they replace."""
+    """The post-ops of a chain in their order, and the last node that they replace. Between a product and these post-ops
+    there may be a factor and a summand for each column."""
 
     last: Node
     ops: list[Any] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=list)
+    factor: Array | None = None
+    bias: Array | None = None
 
     def add(self, ops: list[Any], *nodes: Node) -> bool:
         """Add the post-ops of some nodes. The last node produces the result."""
@@ -115,8 +118,7 @@ def constant_operand(pattern: Pattern, node: Node, name: str, columns: Columns =
 
 def add_gated(pattern: Pattern, chain: Chain, name: str, consumers: list[Node]) -> bool:
     """Add x * f(x) to a chain if int8blas has it as one function. `consumers` are the first node of f and the
-    product.
-    """
+    product."""
     first, product = consumers
     if product.kind != "Mul" or first is product or len(first.outputs) != 1:
         return False

@@ -54,8 +54,7 @@ def loop(inputs: int, *arguments: Any, body: Plan) -> Any:
 
 def stack(elements: Sequence[Array], port: Value) -> Array:
     """Stack elements along a new axis. If there are no elements, use the body's declared type and sizes, with 0 for
-    unknown sizes.
-    """
+    unknown sizes."""
     if elements:
         return np.stack(elements)
     sizes = [size if isinstance(size, int) else 0 for size in port.shape or ()]

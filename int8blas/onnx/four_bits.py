@@ -16,7 +16,6 @@ import numpy as np
 from int8blas.onnx.blocked import INT8
 from int8blas.onnx.graph import Array, Node
 from int8blas.onnx.integer import positive_finite
-from int8blas.onnx.operands import as_operand
 from int8blas.onnx.patterns import Pattern
 from int8blas.onnx.table import MICROSOFT
 from int8blas.onnx.types import FLOAT32, FOUR_BITS
@@ -87,13 +86,9 @@ def rewritten_four_bits(pattern: Pattern, node: Node) -> Node | None:
     if block < LEAST_BLOCK:
         return None
     count = -(-k // block)
-    bias = None
-    if node.input(2):
-        bias = pattern.real_constant(node.input(2))
-        bias = None if bias is None else as_operand(bias, 2, 1, n)
-        if bias is None:
-            return None
-        bias = np.broadcast_to(bias, n)
+    fits, bias = pattern.summand(node, 2, 1, n)
+    if not fits:
+        return None
     scales, zeros = (np.repeat(array, repeats, 1)[:, :count] for array in (found.scales, found.zeros))
     constants = (
         ("weights", in_bytes(found.values, count * block).reshape(n, count, block // 2)),

@@ -92,8 +92,7 @@ def moved_bytes(pattern: Pattern, node: Node, last: Quantized) -> Node | None:
 
 def quantized_before(pattern: Pattern, node: Node) -> list[Node] | None:
     """Move a QuantizeLinear with one positive scale from after an operator that only moves elements, or after a
-    MaxPool, to before it. Such a scale keeps the order of numbers. A Relu between both nodes keeps this order too.
-    """
+    MaxPool, to before it. Such a scale keeps the order of numbers. A Relu between both nodes keeps this order too."""
     real = TABLE.traits_of(node).moves and pattern.dequantized(node.inputs[0]) is None
     last = pattern.end(node) if (real or node.kind == "MaxPool") and len(node.outputs) == 1 else None
     if last is None or not positive_finite(last.factor) or moved_bytes(pattern, node, last) is not None:

@@ -367,8 +367,7 @@ class ConvolutionSums:
         self, w: Array, zero_point: Array | None, bias: Array | None, dtype: np.dtype[Any], **attributes: Any
     ) -> Convolution:
         """Return a layer with int32 results that takes the zero point of its source in each call, or a layer with the
-        given attributes.
-        """
+        given attributes."""
         padding: Any = SAME.get(self.auto_pad)
         n = w.ndim - 2
         if padding is None:
@@ -488,8 +487,7 @@ def channels_last(layer: Call, x: Array, **values: Any) -> Array:
 
     Tensors keep their memory layout between convolutions, because element-wise operators keep their input's layout.
     This function therefore copies only two kinds of tensors: the first image, and results of operators that change the
-    layout.
-    """
+    layout."""
     to, back = TURNS[x.ndim]
     y: Array = layer(np.ascontiguousarray(x.transpose(to)), **values)
     return y.transpose(back)

@@ -69,8 +69,7 @@ def grouped(graph: Graph, own: set[str], free: set[str]) -> list[list[Node]]:
 
     There are two kinds of nodes: nodes with a label in `own`, and nodes with another label. The level of a node is the
     largest number of changes between the kinds along a path that leads to the node. A path that leaves the nodes of one
-    level and kind never returns to these nodes.
-    """
+    level and kind never returns to these nodes."""
     bound = [node for node in graph.nodes if free.isdisjoint(node.outputs)]
     producers = {name: node for node in bound for name in node.outputs if name}
     levels: dict[int, int] = {}

@@ -31,7 +31,7 @@ from int8blas.onnx import elementwise, exact, fused, integer, normalization, rec
 from int8blas.onnx.attention import masked, of_projection
 from int8blas.onnx.graph import Array
 from int8blas.onnx.integer import dequantize_linear as real
-from int8blas.onnx.integer import positive_finite, quantize_linear, zero_of
+from int8blas.onnx.integer import multiplication, positive_finite, quantize_linear, zero_of
 from int8blas.onnx.operands import as_operand, combined, of_columns, vector
 from int8blas.onnx.reduction import add
 from int8blas.onnx.shape import joined
@@ -312,7 +312,7 @@ def qgemm(site: Site, *, alpha: float = 1.0, transA: int = 0, transB: int = 0) -
         if layer is not None:
             return layer
     weights = site.constants.get(3)
-    multiply = integer.multiplication(site, weights.T if transB and weights is not None else weights)
+    multiply = multiplication(site, weights.T if transB and weights is not None else weights)
 
     def call(
         a: Array, a_scale: Array, a_zero: Array, b: Array, b_scale: Array, b_zero: Array, c: Array | None = None,
@@ -354,7 +354,7 @@ def layer_to_float(site: Site) -> Callable[[np.dtype[Any]], InnerProduct] | None
 
 
 def matmul_to_float(site: Site) -> Call:
-    layer, multiply = layer_to_float(site), integer.multiplication(site, site.constants.get(1))
+    layer, multiply = layer_to_float(site), multiplication(site, site.constants.get(1))
 
     def call(
         a: Array, b: Array, a_scale: Array, b_scale: Array, a_zero: Array | None = None, b_zero: Array | None = None,
@@ -371,7 +371,7 @@ def matmul_to_float(site: Site) -> Call:
 
 
 def dynamic_matmul(site: Site) -> Call:
-    multiply = integer.multiplication(site, site.constants.get(1))
+    multiply = multiplication(site, site.constants.get(1))
 
     def call(
         a: Array, b: Array, b_scale: Array, b_zero: Array | None = None, bias: Array | None = None
@@ -388,8 +388,7 @@ def dynamic_lstm(
     hidden_size: int, input_forget: int = 0,
 ) -> Call:  # fmt: skip
     """Quantize the input as a whole and the state at each step. Use the layer that holds the weights if all weights are
-    constant and the layer supports the node's attributes.
-    """
+    constant and the layer supports the node's attributes."""
     n = len(recurrent.directions_of(direction))
     outputs = len(site.node.outputs)
     usual = recurrent.is_usual(activations, ("Sigmoid", "Tanh", "Tanh"), n) and not clip and not input_forget
@@ -398,9 +397,7 @@ def dynamic_lstm(
         return packed_lstm(site, direction, hidden_size, outputs)
     f = recurrent.functions(activations, ("Sigmoid", "Tanh", "Tanh"), n, activation_alpha, activation_beta)
     constant = (site.constants.get(i) for i in (1, 2))
-    of_inputs, of_states = (
-        [integer.multiplication(site, w if w is None else w[d]) for d in range(n)] for w in constant
-    )
+    of_inputs, of_states = ([multiplication(site, w if w is None else w[d]) for d in range(n)] for w in constant)
 
     def call(
         x: Array, w: Array, r: Array, b: Array | None, lengths: Array | None, h: Array | None, c: Array | None,
@@ -466,7 +463,7 @@ def qattention(
     mask_filter_value: float = -10000.0,
 ) -> Call:  # fmt: skip
     """Compute self-attention: int8 projections, and all other steps in float32. One mask hides scores of both kinds."""
-    multiply = integer.multiplication(site, site.constants.get(1))
+    multiply = multiplication(site, site.constants.get(1))
     outputs = len(site.node.outputs)
 
     def call(

@@ -396,8 +396,7 @@ def argument(value: Value, feed: Any) -> Any:
 
 def checked(value: Value, feed: Any) -> Any:
     """Return a feed as an array, and check it against the input's declaration. Named sizes may have any value, as in
-    onnxruntime: some files use one name for several sizes.
-    """
+    onnxruntime: some files use one name for several sizes."""
     name = f"feeds[{value.name!r}]"
     if value.dtype is None:  # a sequence or an optional value
         return feed
@@ -427,8 +426,7 @@ def read_only(feed: Any) -> Any:
 
 def separated(results: list[Any], owners: set[int]) -> list[Any]:
     """Copy each array that shares memory: read-only arrays, which belong to a feed or to the model, and arrays whose
-    owner is in `owners`, the ids of the owners of earlier results.
-    """
+    owner is in `owners`, the ids of the owners of earlier results."""
     for i, result in enumerate(results):
         if isinstance(result, list):
             results[i] = separated(list(result), owners)

@@ -12,6 +12,7 @@ import numpy as np
 
 from int8blas.onnx.graph import Array, Graph, Node
 from int8blas.onnx.integer import dequantize_linear, positive_finite, quantize_linear
+from int8blas.onnx.operands import as_operand
 from int8blas.onnx.table import MICROSOFT
 from int8blas.onnx.types import BYTES, FLOAT32
 
@@ -78,10 +79,7 @@ class Pattern:
             for name in node.outputs:
                 producers[name] = node
             for name in node.reads:
-                if name in consumers:
-                    consumers[name].append(node)
-                else:
-                    consumers[name] = [node]
+                consumers.setdefault(name, []).append(node)
         producers.pop("", None)
         pattern.kept = {value.name for value in graph.outputs}
         return pattern
@@ -290,6 +288,13 @@ class Pattern:
             return None
         result = dequantize_linear(*given, **node.attributes)
         return result if result.dtype == np.float32 and np.isfinite(result).all() else None
+
+    def summand(self, node: Node, ndim: int, axis: int, size: int) -> tuple[bool, Array | None]:
+        """Return whether a layer takes the third input of a product: an absent input, or a constant with one number, or
+        one for each index of an axis. Also return the constant as a vector, or None."""
+        value = self.real_constant(node.input(2)) if node.input(2) else None
+        own = None if value is None else as_operand(value, ndim, axis, size)
+        return own is not None or not node.input(2), None if own is None else np.broadcast_to(own, size)
 
     def polynomial(
         self, name: str, variables: tuple[str, ...], order: tuple[int, ...] = (), depth: int = 8

@@ -38,8 +38,7 @@ Bound: TypeAlias = tuple[Call, tuple[str, ...], Node]
 
 class Step(NamedTuple):
     """A call of :func:`run_calls`: a function, the slots of its arguments and its results, the slots that are free
-    afterwards, and the node.
-    """
+    afterwards, and the node."""
 
     call: Call
     inputs: tuple[int, ...]

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,24 +56,15 @@ LONG = "its windows are too long for a source of 16 bits"
 # --------------------------------------------------------------------------------- operators after a product ------
 
 
-@dataclass
-class Tail:
-    """The operators after a product, up to the node `last`: a factor and a summand for each column, and post-ops."""
-
-    last: Node
-    factor: Array | None = None
-    bias: Array | None = None
-    ops: list[Any] = field(default_factory=list)
-
-    def quantizer(self, pattern: Pattern) -> Quantized | None:
-        """Return the result of the QuantizeLinear after the tail, or None. Drop the limits before it that its
-        saturation replaces."""
-        end = pattern.quantizer(self.last)
-        if end is None or not positive_finite(end.factor):
-            return None
-        while self.ops and (limits := limits_of(self.ops[-1])) is not None and end.saturates(*limits):
-            self.ops.pop()
-        return end
+def quantizer_behind(pattern: Pattern, chain: Chain) -> Quantized | None:
+    """Return the result of the QuantizeLinear after a chain, or None. Drop the limits before it that its saturation
+    replaces."""
+    end = pattern.quantizer(chain.last)
+    if end is None or not positive_finite(end.factor):
+        return None
+    while chain.ops and (limits := limits_of(chain.ops[-1])) is not None and end.saturates(*limits):
+        chain.ops.pop()
+    return end
 
 
 def limits_of(op: Any) -> tuple[float, float] | None:
@@ -87,8 +78,8 @@ def limits_of(op: Any) -> tuple[float, float] | None:
 
 def tail_behind(
     pattern: Pattern, node: Node, columns: Columns, bias: Array | None = None, normalized: bool = True
-) -> Tail:
-    """Return the tail after a node: an Add of a value for each column, a BatchNormalization (unless `normalized` is
+) -> Chain:
+    """Return the chain after a node: an Add of a value for each column, a BatchNormalization (unless `normalized` is
     false), which changes factor and bias, and a chain of post-ops."""
     last, factor = node, None
     plus = pattern.chained(last, "Add")
@@ -105,7 +96,8 @@ def tail_behind(
         # The layer takes only positive scales. Therefore these factors become post-ops.
         chain.ops[:0] = [Binary(operand=factor, algorithm="mul"), Binary(operand=bias, algorithm="add")]
         factor = bias = None
-    return Tail(chain.last, factor, bias, chain.ops)
+    chain.factor, chain.bias = factor, bias
+    return chain
 
 
 # ------------------------------------------------------------------------------------------- static quantization ------
@@ -157,15 +149,15 @@ def rewritten_in_steps(pattern: Pattern, node: Node, found: Operands, last: Quan
     """Rewrite a MatMul whose result is quantized, dequantized, added to a constant vector, and quantized again.
     Quantizers write a MatMul's bias this way. The new node gives the same bits."""
     a, b, _, columns = found
-    quantizer = pattern.producers[last.name]
-    middle = pattern.only_consumer(quantizer, {"DequantizeLinear"}) if node.kind == "MatMul" else None
+    last_node = pattern.producers[last.name]
+    middle = pattern.only_consumer(last_node, {"DequantizeLinear"}) if node.kind == "MatMul" else None
     y = None if middle is None else pattern.dequantized(middle.outputs[0])
     if middle is None or y is None or not same_quantization(last.factor, last.zero, y.factor, y.zero):
         return None
     if not all(positive_finite(each.factor) for each in (a, b, last)):
         return None
     tail = tail_behind(pattern, middle, columns, None, False)
-    end = tail.quantizer(pattern)
+    end = quantizer_behind(pattern, tail)
     # If all operators have one number for all columns, a lookup table can compute them.
     by_column = tail.bias is not None or any(
         isinstance(op, Binary) and op.operand is not None and np.size(op.operand) > 1 for op in tail.ops
@@ -211,16 +203,13 @@ def rewritten_with_tail(pattern: Pattern, node: Node, found: Operands) -> Rewrit
         return pattern.refuse(node, FACTORS)
     if node.kind == "ConvTranspose" and (attributes.get("output_shape") or attributes.get("auto_pad") in SAME):
         return pattern.refuse(node, GEOMETRY)
-    bias = None
-    if node.input(2):
-        value = pattern.real_constant(node.input(2))
-        at = columns if node.kind == "Gemm" else Columns(columns.size)  # the bias of a convolution is a vector
-        value = None if value is None else as_operand(value, at.ndim, at.axis, at.size)
-        if value is None:
-            return pattern.refuse(node, BIAS)
-        bias = np.broadcast_to(value * np.float32(beta), columns.size).astype(np.float32)
+    at = columns if node.kind == "Gemm" else Columns(columns.size)  # the bias of a convolution is a vector
+    fits, bias = pattern.summand(node, at.ndim, at.axis, at.size)
+    if not fits:
+        return pattern.refuse(node, BIAS)
+    bias = None if bias is None else bias * np.float32(beta)
     tail = tail_behind(pattern, node, columns, bias, node.kind != "MatMul")
-    end = tail.quantizer(pattern)
+    end = quantizer_behind(pattern, tail)
     factor = np.asarray(b.factor if alpha == 1 else b.factor * np.float32(alpha), np.float32).reshape(-1)
     factor = factor if tail.factor is None else factor * tail.factor
     with np.errstate(over="ignore"):
@@ -392,12 +381,11 @@ def rewritten_chain(pattern: Pattern, node: Node) -> Node | None:
         first = [] if line is None else [Binary(line[0], "mul"), Binary(line[1], "add")]
     if not first:
         return None
-    chain = extended(pattern, Chain(node))
-    tail = Tail(chain.last, None, None, [*first, *chain.ops])
-    end = tail.quantizer(pattern)
+    chain = extended(pattern, Chain(node, first))
+    end = quantizer_behind(pattern, chain)
     inputs = (*pattern.triples([x]), *(() if end is None else pattern.quantization_of(end)))
-    outputs = tail.last.outputs if end is None else (end.name,)
-    return Node("QuantizedChain", DOMAIN, inputs, outputs, {"ops": tail.ops}, node.name)
+    outputs = chain.last.outputs if end is None else (end.name,)
+    return Node("QuantizedChain", DOMAIN, inputs, outputs, {"ops": chain.ops}, node.name)
 
 
 def rewritten_float_conv(pattern: Pattern, node: Node) -> Node | None:
@@ -492,14 +480,11 @@ def rewritten_stored(pattern: Pattern, node: Node) -> Node | None:
         found = dequantized_weights(pattern, producer, turned)
     if found is None or not found.weights.size or not positive_finite(found.scale):
         return None
-    count, bias = found.weights.shape[1], None
+    count = found.weights.shape[1]
     columns = Columns(count, 2, 1) if node.kind == "Gemm" else Columns(count, 1, 0)
-    if node.input(2):
-        value = pattern.real_constant(node.input(2))
-        value = None if value is None else as_operand(value, columns.ndim, columns.axis, columns.size)
-        if value is None:
-            return None
-        bias = np.broadcast_to(value, count)
+    fits, bias = pattern.summand(node, columns.ndim, columns.axis, columns.size)
+    if not fits:
+        return None
     tail = tail_behind(pattern, node, columns, bias, False)
     stored = pattern.constant_named(node, "weights", found.weights)
     scale = pattern.constant_named(node, "scale", found.scale)

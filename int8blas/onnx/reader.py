@@ -353,8 +353,7 @@ def file_beside(model: Path, location: str) -> Path | None:
 
     The name is relative, has no "..", and is resolved in the folder of the model's path. With all links resolved, the
     file is in that folder or in a folder below. If the model's path is a link, as in the cache of a hub, the file may
-    also be in or below the folder of the link's target.
-    """
+    also be in or below the folder of the link's target."""
     if not location or "\0" in location or os.path.isabs(location) or ".." in Path(location).parts:
         return None
     path = Path(os.path.realpath(model.parent / location))

@@ -27,12 +27,8 @@ def derived(
         traits = TABLE.traits_of(node)
         if pure and (found.issuperset(names) or (traits.of_shape and shaped.issuperset(names))):
             found.update(node.outputs)
-        places = traits.sized_by
-        if (
-            places is not None
-            and shaped.issuperset(names)
-            and found.issuperset(names[i] for i in places if i < len(names))
-        ):
+        sizes = [names[i] for i in traits.sized_by or () if i < len(names)]
+        if traits.sized_by is not None and shaped.issuperset(names) and found.issuperset(sizes):
             shaped.update(node.outputs)
     return found.difference(constants, ("",))
 

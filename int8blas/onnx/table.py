@@ -175,13 +175,12 @@ class Site:
 class Table:
     """All operators."""
 
-    def __init__(self, *families: Iterable[Operator]) -> None:
+    def __init__(self, rows: Iterable[Operator]) -> None:
         self.rows: dict[tuple[str, str], list[Operator]] = {}
-        for family in families:
-            for row in family:
-                self.rows.setdefault((row.domain, row.name), []).append(row)
-
-        self.traits = {row.kind: row.traits for rows in self.rows.values() for row in rows}
+        self.traits: dict[str, Traits] = {}
+        for row in rows:
+            self.rows.setdefault((row.domain, row.name), []).append(row)
+            self.traits[row.kind] = row.traits
 
     def traits_of(self, node: Node) -> Traits:
         """Return the traits of a node's operator."""

@@ -59,8 +59,7 @@ def wide(function: Callable[..., Any]) -> Callable[..., Any]:
     """Let a function compute in float32 if its first argument is float16 or bfloat16.
 
     The wrapper converts arguments of 16-bit floats to float32, and rounds float32 results once, to the type of the
-    first argument. So intermediate results neither lose digits nor overflow.
-    """
+    first argument. So intermediate results neither lose digits nor overflow."""
 
     @functools.wraps(function)
     def wrapper(x: Any, *others: Any, **attributes: Any) -> Any:

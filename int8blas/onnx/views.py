@@ -26,8 +26,7 @@ UNMOVED = {kind for kind, traits in TABLE.traits.items() if traits.reshapes}
 def moved_pattern(pattern: Pattern) -> Pattern:
     """If operators that only move, choose or pad elements follow a DequantizeLinear with one positive scale, move them
     before it. All consumers of the dequantized tensor must move, choose or pad elements, use only the shape, or be
-    QuantizeLinear. The nodes must be sorted, each node after the nodes that it needs.
-    """
+    QuantizeLinear. The nodes must be sorted, each node after the nodes that it needs."""
     nodes: list[Node] = []
     for node in pattern.graph.nodes:
         traits = TABLE.traits_of(node)
@@ -57,8 +56,7 @@ def moved_pattern(pattern: Pattern) -> Pattern:
 def quantized_source(pattern: Pattern, name: str) -> Quantized | None:
     """Return the quantized source of a tensor with one positive scale, if no consumer computes with the numbers.
 
-    A consumer may move or choose elements (a positive scale keeps the order of numbers), use the shape, or quantize.
-    """
+    A consumer may move or choose elements (a positive scale keeps the order of numbers), use the shape, or quantize."""
     found = pattern.dequantized(name)
     if found is None or not positive_finite(found.factor) or found.axis is not None or name in pattern.kept:
         return None
