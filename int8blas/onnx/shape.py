@@ -87,31 +87,16 @@ def order_in_memory(strides: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[in
 def joined(parts: Sequence[Array], axis: int, tables: Sequence[Array | None] = ()) -> Array:
     """Concatenate parts in the memory order of the first part. If a part has a table, first look up its bytes."""
     first = parts[0]
-    if not tables or all(table is None for table in tables):
-        order = None if first.flags.c_contiguous else order_in_memory(first.strides)
-        if order is None:
-            return np.concatenate(parts, axis)
-        to, back = order
-        with contextlib.suppress(ValueError):  # raised below, in the file's dimensions
-            return np.concatenate([part.transpose(to) for part in parts], back[axis]).transpose(back)
-        tables = [None] * len(parts)
-    along = axis + first.ndim if axis < 0 else axis
-    sizes = [part.shape[along] for part in parts]
-    others = [part.shape[:along] + part.shape[along + 1 :] for part in parts]
-    if others != others[:1] * len(parts):
-        raise ValueError(f"inputs must have equal shapes except in dimension {axis}, got {[x.shape for x in parts]}")
-    shape = (*first.shape[:along], sum(sizes), *first.shape[along + 1 :])
-    kind = next((table.dtype for table in tables if table is not None), np.result_type(*parts))
-    y = np.empty_like(first, kind, shape=shape)
-    begin, lead = 0, (slice(None),) * along
-    for part, size, table in zip(parts, sizes, tables, strict=True):
-        target = y[(*lead, slice(begin, begin + size))]
-        begin += size
-        if table is None:
-            target[...] = part
-        else:
-            look_up(part, table, out=target)
-    return y
+    order = None if first.flags.c_contiguous else order_in_memory(first.strides)
+    if any(table is not None for table in tables):
+        parts = [x if table is None else look_up(x, table) for x, table in zip(parts, tables, strict=True)]
+        order = order or (tuple(range(first.ndim)),) * 2
+    if order is None:
+        return np.concatenate(parts, axis)
+    to, back = order
+    with contextlib.suppress(ValueError):  # raised below, in the file's dimensions
+        return np.concatenate([part.transpose(to) for part in parts], back[axis]).transpose(back)
+    raise ValueError(f"inputs must have equal shapes except in dimension {axis}, got {[x.shape for x in parts]}")
 
 
 @by_layout(1, rounds=False)
