@@ -181,8 +181,7 @@ def gather_block_quantized(
     data: Array, indices: Array, scales: Array, zeros: Array | None = None, *, gather_axis: int = 0,
     quantize_axis: int = 1, block_size: int = 128, bits: int = 4,
 ) -> Array:  # fmt: skip
-    """Gather slices of quantized weights, and dequantize only these slices. A byte of 4-bit uint8 data has two
-    values."""
+    """Gather slices of quantized weights, and dequantize only these. A byte of 4-bit uint8 data has two values."""
     packs = data.dtype == np.uint8 and bits == 4
     gather, axis = gather_axis % data.ndim, quantize_axis % data.ndim
     if gather == axis:

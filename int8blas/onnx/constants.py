@@ -39,8 +39,7 @@ def folded_graph(graph: Graph, opsets: Mapping[str, int], around: frozenset[str]
 
 
 def is_computed(pattern: Pattern, node: Node, opsets: Mapping[str, int]) -> bool:
-    """Compute a node if its inputs are constant. Return whether the node was computed, so that its results are
-    constants."""
+    """Compute a node if its inputs are constant. Return whether its results are constants now."""
     values: dict[str, Array] = {}
     for name in node.inputs:
         value = pattern.constant(name) if name else None
@@ -51,19 +50,15 @@ def is_computed(pattern: Pattern, node: Node, opsets: Mapping[str, int]) -> bool
     operator = TABLE.find(node, opsets)
     if operator is None or operator.control:
         return False
-    if node.inputs and widens(node, values.get(node.inputs[0])):
+    source = values.get(node.inputs[0]) if node.inputs else None
+    # Products take int8 weights, and a bias of int32, as integers.
+    if node.operator == "DequantizeLinear" or (node.kind == "Cast" and source is not None and source.dtype in BYTES):
         return False
     results = fold(operator, call_of(operator, node, values, opsets), node, node.inputs, values)
     if results is None or not all(isinstance(result, np.ndarray) for result in results):
         return False
     pattern.graph.constants.update((name, value) for name, value in zip(node.outputs, results, strict=False) if name)
     return True
-
-
-def widens(node: Node, source: Array | None) -> bool:
-    """Return whether a node converts constant integers, int8 weights or a bias of a product, to floats."""
-    cast = node.kind == "Cast" and source is not None and source.dtype in BYTES
-    return cast or node.operator == "DequantizeLinear"
 
 
 def call_of(operator: Operator, node: Node, values: Mapping[str, Array], opsets: Mapping[str, int]) -> Call:

@@ -34,8 +34,7 @@ def if_(inputs: int, condition: Array, *captured: Any, then_branch: Plan, else_b
 
 
 def loop(inputs: int, *arguments: Any, body: Plan) -> Any:
-    """Run the body repeatedly. The results of the body are a condition, the carried values, and the elements to
-    stack."""
+    """Run the body repeatedly. Its results are a condition, the carried values, and the elements to stack."""
     trips, condition, *carried = arguments[:inputs]
     captured = arguments[inputs:]
     count = len(carried)

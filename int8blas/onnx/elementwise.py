@@ -227,7 +227,10 @@ def erf(x: Array) -> Array:
 # -------------------------------------------------------------------------------------------------- types ------
 
 
-def cast(x: Array, *, to: int, saturate: int = 1, round_mode: Literal["up", "down", "nearest"] = "up") -> Array:
+Rounding = Literal["up", "down", "nearest"]
+
+
+def cast(x: Array, *, to: int, saturate: int = 1, round_mode: Rounding = "up") -> Array:
     dtype = dtype_of(to)
     if to == STRING:
         return np.array([str(value) for value in x.ravel()], object).reshape(x.shape)
@@ -236,9 +239,7 @@ def cast(x: Array, *, to: int, saturate: int = 1, round_mode: Literal["up", "dow
     return converted(x, dtype)
 
 
-def cast_like(
-    x: Array, target: Array, *, saturate: int = 1, round_mode: Literal["up", "down", "nearest"] = "up"
-) -> Array:
+def cast_like(x: Array, target: Array, *, saturate: int = 1, round_mode: Rounding = "up") -> Array:
     if target.dtype.hasobject:
         return cast(x, to=STRING)
     return x.astype(target.dtype)

@@ -306,8 +306,7 @@ def rounding_of_sums(ratio: tuple[float, int, float], y_zero: int, y_dtype: np.d
 
 
 def means(sums: Array, scale: float, count: int, y_scale: float, y_zero: int, y_dtype: np.dtype[Any]) -> Array:
-    """Return the means of `count` bytes from their int32 or int64 sums, from which the zero points are already
-    subtracted."""
+    """Return the means of `count` bytes from their int32 or int64 sums, without the sums of the zero points."""
     if sums.dtype != np.int32 or scale * y_scale <= 0:
         return rounded(sums.astype(np.int64), Fraction(scale) / (count * Fraction(y_scale)), y_zero, y_dtype)
     return rounding_of_sums((scale, count, y_scale), y_zero, y_dtype)(sums)

@@ -189,11 +189,6 @@ def centered_of(pattern: Pattern, name: str) -> str:
     return minus.inputs[0] if minus is not None and centered else ""
 
 
-def is_epsilon(number: float | None) -> bool:
-    """Return whether LayerNormalization accepts a number as epsilon."""
-    return number is not None and 0 <= number < math.inf
-
-
 def rewritten_normalization(pattern: Pattern, node: Node) -> Node | None:
     """Rewrite (x - mean(x)) / Sqrt(mean((x - mean(x))**2) + epsilon) * scale + bias over the last axis."""
     x, root = centered_of(pattern, node.inputs[0]), pattern.sole_producer(node.inputs[1], {"Sqrt"})
@@ -206,8 +201,10 @@ def rewritten_normalization(pattern: Pattern, node: Node) -> Node | None:
         return None
     for variance, number in (plus.inputs, plus.inputs[::-1]):
         epsilon, square = pattern.number(number), pattern.producers.get(mean_of(pattern, variance))
-        source = square.inputs[0] if square else ""
-        squared = pattern.polynomial(square.outputs[0], (source,)) if square and is_epsilon(epsilon) else None
+        if square is None or epsilon is None or not 0 <= epsilon < math.inf:
+            continue
+        source = square.inputs[0]
+        squared = pattern.polynomial(square.outputs[0], (source,))
         if centered_of(pattern, source) == x and pattern.is_close(squared, {(2,): 1.0}):
             inputs, last = (x, *(name for _, name in found)), found[-1][0]
             return Node("LayerNormalization", "", inputs, last.outputs, {"epsilon": epsilon}, node.name)

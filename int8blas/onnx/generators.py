@@ -56,15 +56,13 @@ def generator(seed: float | None) -> np.random.Generator:
 def random_uniform(
     *, shape: Sequence[int], dtype: int = 1, low: float = 0.0, high: float = 1.0, seed: float | None = None
 ) -> Array:
-    kind = dtype_of(dtype)
-    return generator(seed).uniform(low, high, allowed(shape, np.float64)).astype(kind)
+    return generator(seed).uniform(low, high, allowed(shape, np.float64)).astype(dtype_of(dtype))
 
 
 def random_normal(
     *, shape: Sequence[int], dtype: int = 1, mean: float = 0.0, scale: float = 1.0, seed: float | None = None
 ) -> Array:
-    kind = dtype_of(dtype)
-    return generator(seed).normal(mean, scale, allowed(shape, np.float64)).astype(kind)
+    return generator(seed).normal(mean, scale, allowed(shape, np.float64)).astype(dtype_of(dtype))
 
 
 def like(draw: Callable[..., Array]) -> Callable[..., Array]:

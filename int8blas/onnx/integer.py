@@ -29,11 +29,10 @@ from int8blas.onnx.graph import Array
 from int8blas.onnx.operands import as_operand, of_rows
 from int8blas.onnx.table import DOMAIN, SHAPED, Call, Factors, Operator, Site, Traits, passes_to
 from int8blas.onnx.types import BYTES, FLOAT32, AutoPad, dtype_of, is_short
-from int8blas.onnx.windows import CHANNELS_LAST, SAME, TURNS, padding_of, windows
+from int8blas.onnx.windows import CHANNELS_LAST, SAME, TURNS, Sizes, padding_of, windows
 from int8blas.stage.attributes import Attributes
 from int8blas.stage.by_range import quantize_whole
 
-Sizes = Sequence[int]
 # The largest scale for which 255 * scale is finite in float32.
 LARGEST_SCALE = float(np.finfo(np.float32).max) / 255
 
@@ -102,16 +101,12 @@ def quantizer(site: Site, place: int, general: Call, axis: int = 1) -> Call:
     def call(x: Array, *constants: Array) -> Array:
         if x.dtype != np.float32:
             return general(x, *constants)
-        if 0 in x.strides and is_broadcast(x):  # a broadcast tensor would have short runs in memory
+        # A broadcast tensor would have short runs in memory. A dimension of one element may have any stride.
+        if 0 in x.strides and any(step == 0 and size > 1 for step, size in zip(x.strides, x.shape, strict=True)):
             x = np.ascontiguousarray(x)
         return np.asarray(quantize(x, factor, shift, dtype, axis=over, scheme="onnx"))
 
     return call
-
-
-def is_broadcast(x: Array) -> bool:
-    """Return whether some elements share memory. A dimension of one element may have any stride."""
-    return any(step == 0 and size > 1 for step, size in zip(x.strides, x.shape, strict=True))
 
 
 def constant_parameters(site: Site, place: int, axis: int) -> tuple[Any, Any, Any, int | None] | None:

@@ -327,8 +327,7 @@ class Model:
         return self._plan_of(replaced) if replaced else self._plan, arguments
 
     def _plan_of(self, replaced: tuple[Value, ...]) -> Plan:
-        """Return the plan that takes these constants as inputs. Several threads may call this method at the same
-        time."""
+        """Return the plan that takes these constants as inputs. Several threads may call this method at once."""
         names = tuple(value.name for value in replaced)
         plan = self._others.get(names)
         if plan is None:

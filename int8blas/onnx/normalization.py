@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,15 +22,8 @@ from int8blas.onnx.windows import order_of
 from int8blas.stage.attributes import Binary
 
 
-def softmax(x: Array, *, axis: int = -1) -> Array:
-    return softmax_along(x, axis, False)
-
-
-def log_softmax(x: Array, *, axis: int = -1) -> Array:
-    return softmax_along(x, axis, True)
-
-
-def softmax_along(x: Array, axis: int, log: bool) -> Array:
+def either_softmax(x: Array, *, log: bool, axis: int = -1) -> Array:
+    """Compute Softmax or LogSoftmax."""
     if x.dtype != np.float64:
         return np.asarray(rows.softmax(x, axis, log=log), x.dtype)
     e = x - np.max(x, axis, keepdims=True)
@@ -37,6 +31,9 @@ def softmax_along(x: Array, axis: int, log: bool) -> Array:
         return np.asarray(e - np.log(np.sum(np.exp(e), axis, keepdims=True)))
     e = np.exp(e)
     return np.asarray(e / np.sum(e, axis, keepdims=True))
+
+
+softmax, log_softmax = (functools.partial(either_softmax, log=log) for log in (False, True))
 
 
 def hardmax(x: Array, *, axis: int = -1) -> Array:
@@ -48,8 +45,7 @@ def hardmax(x: Array, *, axis: int = -1) -> Array:
 
 
 def before_13(function: Callable[..., Array]) -> Callable[..., Array]:
-    """Return an operator with the meaning of versions before 13, in which all dimensions from `axis` on count as one
-    dimension."""
+    """Return an operator of versions before 13, in which all dimensions from `axis` on count as one dimension."""
 
     def operator(x: Array, *, axis: int = 1) -> Array:
         return function(flatten(x, axis=axis)).reshape(x.shape)

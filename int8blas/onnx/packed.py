@@ -19,8 +19,7 @@ class Packed:
         self.known: dict[Hashable, tuple[Any, Sequence[Array]]] = {}
 
     def once(self, make: Callable[[], Made], constants: Sequence[Array], *others: Hashable) -> Made:
-        """Return the result of `make`. If the constants and the other values are as in an earlier call, return the
-        result of that call."""
+        """Return the result of `make`, or of an earlier call with the same constants and other values."""
         key = (*(place(array) for array in constants), *others)
         if key not in self.known:
             self.known[key] = make(), constants

@@ -118,8 +118,7 @@ class Pattern:
         return value if isinstance(value, np.ndarray) else None
 
     def constants(self, names: Iterable[str]) -> list[Array] | None:
-        """Return the values of the named tensors, without the absent tensors (""). Return None if a tensor is not
-        constant."""
+        """Return the values of all named tensors except absent ones (""). Return None if a tensor is not constant."""
         values = [self.constant(name) for name in names if name]
         known = [value for value in values if value is not None]
         return known if len(known) == len(values) else None
@@ -209,8 +208,7 @@ class Pattern:
         return None if zero is None else zero.dtype
 
     def quantizer(self, node: Node) -> Quantized | None:
-        """Return the result of the QuantizeLinear after a node, if it has one constant scale and zero point, or
-        None."""
+        """Return the result of the QuantizeLinear after a node, with one constant scale and zero point, or None."""
         last = self.only_consumer(node, {"QuantizeLinear", f"{MICROSOFT}.QuantizeLinear"})
         if last is None or last.attributes.get("precision", FLOAT32) not in (0, FLOAT32):
             return None
@@ -230,8 +228,7 @@ class Pattern:
         return last if saturated else None
 
     def limits_of(self, node: Node) -> tuple[float, float] | None:
-        """Return both limits of a Clip, from its attributes or constants. Return None if a limit is missing or not
-        finite."""
+        """Return both limits of a Clip, from its attributes or constants. Return None if not both are finite."""
         found = [node.attributes.get("min"), node.attributes.get("max")]
         for i, name in enumerate(node.inputs[1:3]):
             found[i] = self.number(name)
@@ -248,8 +245,7 @@ class Pattern:
         return name
 
     def triples(self, tensors: Iterable[Quantized]) -> list[str]:
-        """Return the inputs of a quantized operator: for each tensor the names of its values, its scale and its zero
-        point."""
+        """Return the names of each tensor, its scale and its zero point, in the order of a quantized operator."""
         return [name for x in tensors for name in (x.name, *self.quantization_of(x))]
 
     def quantization_of(self, quantized: Quantized) -> tuple[str, str]:

@@ -286,12 +286,9 @@ def fold(
 
 
 def assembled(
-    calls: Sequence[Bound],
-    constants: Mapping[str, Any],
-    inputs: Sequence[str],
-    results: tuple[Value, ...],
+    calls: Sequence[Bound], constants: Mapping[str, Any], inputs: Sequence[str], results: tuple[Value, ...],
     from_shapes: set[str],
-) -> Plan:
+) -> Plan:  # fmt: skip
     """Assemble calls to a plan: assign slots to names, and reuse a slot after its tensor's last use, except slots of
     tensors that depend on shapes alone."""
     slots: dict[str, int] = {"": 0}

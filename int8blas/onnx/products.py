@@ -179,8 +179,7 @@ def rewritten_in_steps(pattern: Pattern, node: Node, found: Operands, last: Quan
 
 
 def rewritten_exactly(pattern: Pattern, node: Node, found: Operands, last: Quantized) -> Node | None:
-    """Return ONNX's operator for a product whose result is quantized directly, and whose bias has the scale of the
-    sums."""
+    """Return ONNX's operator for a product with a quantized result, and with a bias in the scale of the sums."""
     a, b = found[:2]
     attributes = dict(node.attributes)
     alpha, beta = attributes.get("alpha", 1.0), attributes.pop("beta", 1.0)

@@ -116,8 +116,7 @@ def without_weights(data: Any) -> tuple[bytes, dict[int, bytes]]:
 
 
 def fields(data: Any, at: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """Yield the fields of a serialized message: the tag, where the field starts, and where its value begins and
-    ends."""
+    """Yield the fields of a serialized message: tag, start of the field, begin and end of its value."""
     while at < end:
         start = at
         tag, at = varint(data, at)
@@ -194,8 +193,7 @@ class Reader:
         self.dtypes: dict[int, np.dtype[Any]] = {}
 
     def graph(self, proto: Any, apart: Mapping[int, bytes]) -> Graph:
-        """Convert a graph with its constants and nodes. `apart` maps indices of constants to raw bytes that
-        `proto` lacks."""
+        """Convert a graph. `apart` maps indices of constants to raw bytes that `proto` lacks."""
         constants = {each.values.name: self.sparse(each) for each in proto.sparse_initializer}
         for i, tensor in enumerate(proto.initializer):
             if tensor.name in constants:
@@ -265,8 +263,7 @@ class Reader:
         raise ValueError(f"{what} must be a number, a string, a tensor, a graph or a list, got type {proto.type}")
 
     def tensor(self, proto: Any, what: str, raw: bytes | None = None) -> Array:
-        """Convert a tensor. `raw` has its raw bytes if `proto` lacks them. Check that its number of values fits its
-        shape."""
+        """Convert a tensor, whose number of values must fit its shape. `raw` has the bytes that `proto` lacks."""
         shape = tuple(proto.dims)
         if min(shape, default=0) < 0:
             raise ValueError(f"{what} must have sizes of at least 0, got shape {shape}")

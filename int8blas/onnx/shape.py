@@ -78,8 +78,7 @@ def concat(*arrays: Array, axis: int) -> Array:
 
 @functools.lru_cache(256)
 def order_in_memory(strides: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """Return the permutation that sorts dimensions by falling strides, and its inverse. Return None if the dimensions
-    are sorted already."""
+    """Return the permutation that sorts dimensions by falling strides, and its inverse, or None if they are sorted."""
     to = tuple(sorted(range(len(strides)), key=lambda d: -abs(strides[d])))
     return None if to == tuple(range(len(to))) else (to, tuple(map(to.index, range(len(to)))))
 
@@ -151,13 +150,9 @@ def tile(x: Array, repeats: Ints) -> Array:
 
 @by_layout(3, rounds=False)
 def pad(
-    x: Array,
-    pads: Ints = None,
-    value: Array | float | None = None,
-    axes: Ints = None,
-    *,
+    x: Array, pads: Ints = None, value: Array | float | None = None, axes: Ints = None, *,
     mode: Literal["constant", "edge", "reflect", "wrap"] = "constant",
-) -> Call:
+) -> Call:  # fmt: skip
     cut, every, shape, inside = lay_out_padding(x.shape, ints(pads), None if axes is None else ints(axes))
     allowed(shape, x.dtype)
     number = x.dtype.type(0) if value is None else value.item() if isinstance(value, np.ndarray) else value

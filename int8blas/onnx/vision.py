@@ -26,13 +26,10 @@ def reflected(at: Array, size: int, align_corners: bool) -> Array:
 
 
 def grid_sample(
-    x: Array,
-    grid: Array,
-    *,
-    align_corners: int = 0,
+    x: Array, grid: Array, *, align_corners: int = 0,
     mode: Literal["linear", "nearest", "cubic", "bilinear", "bicubic"] = "linear",
     padding_mode: Literal["zeros", "border", "reflection"] = "zeros",
-) -> Array:
+) -> Array:  # fmt: skip
     """Sample images (n, c, *sizes) at positions (n, *outputs, dimensions). The coordinates of a position are from -1 to
     1. The coordinate of the last dimension comes first. Samples outside of the image have weights too."""
     kind = mode.removeprefix("bi")
@@ -96,8 +93,7 @@ def non_max_suppression(
 
 
 def bilinear_taps(at: Array, size: int) -> Iterator[tuple[Array, Array]]:
-    """Yield both positions around each coordinate and their weights. Weights are 0 if the coordinate is more than one
-    element outside of the image."""
+    """Yield both positions around each coordinate and their weights, which are 0 more than one element outside."""
     inside = (at >= -1) & (at <= size)
     at = np.clip(at, 0, size - 1)
     first = at.astype(np.int64)

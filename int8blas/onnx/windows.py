@@ -213,8 +213,7 @@ def conv_transpose(
 def transposed_padding(
     spatial: Sizes, full: Sizes, strides: Sizes, pads: Sizes | None, auto_pad: str, output_shape: Sizes | None
 ) -> list[tuple[int, int]]:
-    """Return the number of elements to cut from each side of the full result. For a negative number, append zeros
-    instead."""
+    """Return the number of elements to cut from each side of the full result. A negative number appends zeros."""
     n = len(spatial)
     if output_shape is None and auto_pad in ("NOTSET", "VALID"):
         return list(padding_of(spatial, full, strides, pads, auto_pad))
@@ -253,16 +252,12 @@ def has_elements(
     return few and all(dilation == 1 for dilation in dilations or ())
 
 
-def window_along(at: Windows, d: int) -> tuple[int, int, int, int]:
-    """Return the window along a spatial dimension as reduce_windows takes it."""
-    return at.kernel[d], at.strides[d], at.dilations[d], at.padding[d][0]
-
-
 def reduced(x: Array, at: Windows, maximum: bool) -> Call:
     """Return the function that reduces all windows to sums or maxima: one spatial dimension after the other."""
     if x.dtype.kind == "f":
         to, back = order_of(x)
-        steps = [(back[2 + d], window_along(at, d), count, maximum) for d, count in enumerate(at.outputs)]
+        places = enumerate(zip(at.kernel, at.strides, at.dilations, (before for before, _ in at.padding), strict=True))
+        steps = [(back[2 + d], window, at.outputs[d], maximum) for d, window in places]
 
         def reduce(x: Array) -> Array:
             y = np.ascontiguousarray(x.transpose(to))
