@@ -298,9 +298,9 @@ def indices_of(x: Array, y: Array, at: Windows, storage_order: int) -> Array:
     places = np.pad(order, at.padding, constant_values=-1)[None, None]
     images, indices = all_windows(padded(x, at.padding, lowest(x.dtype)), at), all_windows(places, at)
     found = np.full(y.shape, -1, np.int64)
-    for tap in np.ndindex(*at.kernel):
+    for tap in reversed(list(np.ndindex(*at.kernel))):  # the first of several positions is chosen last
         place = indices[:, :, *tap]
-        found = np.where((found < 0) & (images[:, :, *tap] == y) & (place >= 0), place, found)
+        found = np.where((images[:, :, *tap] == y) & (place >= 0), place, found)
     return found + plane
 
 
