@@ -22,6 +22,10 @@ from int8blas.onnx.patterns import Pattern
 from int8blas.onnx.table import DOMAIN, HEAVY, MICROSOFT, Operator, passes_to
 from int8blas.onnx.types import wide
 
+# Each block of queries reads all keys and values, so copies of both pay off for more queries than this: 1.4x faster
+# with copies for 1,024 queries, and 1.4x without copies for 128 queries (heads of 64, Emerald Rapids).
+MOST_ROWS = 384
+
 
 def rewritten_attention(pattern: Pattern, node: Node) -> Node | None:
     """Return the node that replaces a Softmax and the two products around it."""
@@ -117,9 +121,10 @@ def attended(
 ) -> Array:  # fmt: skip
     """Return the attention of heads (batch, heads, length, size), as (batch, length, heads * size)."""
     numbers = biases(mask, bias, q, k.shape[2], bool(causal), filter_value)
-    keys = np.ascontiguousarray(k.swapaxes(-1, -2))
-    y = attention(np.ascontiguousarray(q), keys, np.ascontiguousarray(v), numbers,
-                  scales=(1.0, 1.0, scale or 1 / math.sqrt(q.shape[-1])))  # fmt: skip
+    keys = k.swapaxes(-1, -2)
+    if q.shape[2] > MOST_ROWS:
+        keys, v = np.ascontiguousarray(keys), np.ascontiguousarray(v)
+    y = attention(q, keys, v, numbers, scales=(1.0, 1.0, scale or 1 / math.sqrt(q.shape[-1])))
     return y.transpose(0, 2, 1, 3).reshape(q.shape[0], q.shape[2], q.shape[1] * v.shape[3])
 
 
@@ -135,7 +140,9 @@ def of_projection(
 ) -> Any:  # fmt: skip
     """Compute the attention of q, k and v, which lie side by side. The second result has all keys and values."""
     sizes = qkv_hidden_sizes or [projected.shape[-1] // 3] * 3
-    q, k, v = (heads_of(part, num_heads) for part in np.split(projected, np.cumsum(sizes[:2]), -1))
+    first, second = sizes[0], sizes[0] + sizes[1]
+    parts = projected[..., :first], projected[..., first:second], projected[..., second:]
+    q, k, v = (heads_of(part, num_heads) for part in parts)
     if past is not None:
         k, v = np.concatenate([past[0], k], 2), np.concatenate([past[1], v], 2)
     y = attended(q, k, v, mask, added, unidirectional, scale, mask_filter_value)

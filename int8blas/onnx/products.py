@@ -417,13 +417,9 @@ class Stored(NamedTuple):
     scale: Array
     block: int = 0
 
-    def transposed(self) -> Stored | None:
-        """Return the transposed matrix, if its only scale has no axis."""
-        return Stored(np.ascontiguousarray(self.weights.T), self.scale) if self.scale.size == 1 else None
 
-
-def multiplied(pattern: Pattern, node: Node) -> Stored | None:
-    """Return the weights of Mul(Cast(weights), scale), or None."""
+def multiplied(pattern: Pattern, node: Node, turned: bool) -> Stored | None:
+    """Return the weights of Mul(Cast(weights), scale), or None. With `turned` the product transposes the weights."""
     for name in node.inputs:
         cast, scale_name = pattern.producers.get(name), other(node, name)
         if cast is None or cast.kind != "Cast" or cast.attributes.get("to") != FLOAT32 or scale_name is None:
@@ -432,7 +428,9 @@ def multiplied(pattern: Pattern, node: Node) -> Stored | None:
         if weights is None or scale is None or weights.ndim != 2 or weights.dtype != np.int8:
             continue
         columns = as_operand(scale, 2, 1, weights.shape[1])
-        return None if columns is None else Stored(weights, columns)
+        if columns is None or (turned and columns.size > 1):
+            return None
+        return Stored(np.ascontiguousarray(weights.T) if turned else weights, columns)
     return None
 
 
@@ -472,11 +470,7 @@ def rewritten_stored(pattern: Pattern, node: Node) -> Node | None:
     factors = (node.attributes.get("alpha", 1), node.attributes.get("beta", 1), node.attributes.get("transA", 0))
     if producer is None or factors != (1, 1, 0) or producer.operator not in ("Mul", "DequantizeLinear"):
         return None
-    if producer.operator == "Mul":
-        found = multiplied(pattern, producer)
-        found = found.transposed() if found is not None and turned else found
-    else:
-        found = dequantized_weights(pattern, producer, turned)
+    found = (multiplied if producer.operator == "Mul" else dequantized_weights)(pattern, producer, turned)
     if found is None or not found.weights.size or not positive_finite(found.scale):
         return None
     count = found.weights.shape[1]

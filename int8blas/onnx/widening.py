@@ -48,8 +48,7 @@ def cache_names(graph: Graph) -> set[str]:
     inputs, outputs = ({value.name for value in values} for values in (graph.inputs, graph.outputs))
     names = [name for node in graph.nodes for name in node.inputs]
     found: set[str] = set()
-    has_subgraphs = any(True for node in graph.nodes for _ in node.subgraphs())
-    for node in [] if has_subgraphs else graph.nodes:
+    for node in [] if any(node.subgraphs() for node in graph.nodes) else graph.nodes:
         for at, source in TABLE.traits_of(node).updates.items():
             pair = {node.input(source), *node.outputs[at : at + 1]}
             if len(pair) == 2 and pair & inputs and pair & outputs and all(names.count(name) <= 1 for name in pair):
