@@ -42,9 +42,8 @@ def blocks_of(pattern: Pattern, node: Node | None, rows: int) -> Blocks | None:
     if given is None or given[0].dtype.name not in FOUR_BITS or given[0].ndim != 2 or not given[0].size:
         return None
     values, scales, *zeros = given
-    if scales.dtype != np.float32 or node.attributes.get("output_dtype", FLOAT32) not in (0, FLOAT32):
-        return None
-    if not positive_finite(scales):
+    real = scales.dtype == np.float32 and node.attributes.get("output_dtype", FLOAT32) in (0, FLOAT32)
+    if not real or not positive_finite(scales):
         return None
     axis, size = node.attributes.get("axis", 1) % 2, node.attributes.get("block_size", 0)
     blocked = scales.ndim == 2 and size > 0 and axis != rows

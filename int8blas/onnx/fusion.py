@@ -296,8 +296,11 @@ def rewritten_pattern(pattern: Pattern, rewrite: Rewrite) -> Pattern:
 
 def rewritten(rewrites: Rewrites, pattern: Pattern, node: Node) -> Rewritten:
     """Return the result of the first rewrite that finds a pattern around a node."""
-    results = (rewrite(pattern, node) for rewrite in rewrites.get(node.kind, ()))
-    return next((new for new in results if new is not None), None)
+    for rewrite in rewrites.get(node.kind, ()):
+        new = rewrite(pattern, node)
+        if new is not None:
+            return new
+    return None
 
 
 def with_fused_subgraphs(node: Node, opsets: Mapping[str, int], pattern_of: Callable[[Graph], Pattern]) -> Node:

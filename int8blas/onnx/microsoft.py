@@ -77,6 +77,7 @@ def binary(name: str, function: Callable[[Array, Array], Array], site: Site, *, 
     numbers = [value for value in found if value is not None and value.size == 1]
     fixed, scales, zeros = len(numbers) == len(found), numbers[::2], numbers[1::2]
     types = tuple([zero.dtype for zero in zeros])
+    sources = types[:2]
     if fixed and float_steps and all(map(positive_finite, scales)):
         firsts, shifts = [scale.reshape(-1)[0] for scale in scales], [int(zero.item()) for zero in zeros]
         kernel = exact.kernel_of(name, types, firsts, shifts)
@@ -92,7 +93,7 @@ def binary(name: str, function: Callable[[Array, Array], Array], site: Site, *, 
         a: Array, a_scale: Array, a_zero: Array | None, b: Array, b_scale: Array, b_zero: Array | None, scale: Array,
         zero: Array | None = None,
     ) -> Array:  # fmt: skip
-        if known is not None and (a.dtype, b.dtype) == types[:2]:
+        if known is not None and (a.dtype, b.dtype) == sources:
             return known.run(a, b)
         given = a_scale, a_zero, b_scale, b_zero, scale, zero
         if float_steps or a.dtype not in BYTES or b.dtype not in BYTES or not exact.takes(*given):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -59,7 +60,7 @@ class Pattern:
 
     graph: Graph
     producers: dict[str, Node] = field(default_factory=dict)
-    consumers: dict[str, list[Node]] = field(default_factory=dict)
+    consumers: dict[str, list[Node]] = field(default_factory=lambda: defaultdict(list))
     kept: set[str] = field(default_factory=set)
     # Whether products with stored int8 weights are computed in int8.
     dynamic: bool = False
@@ -79,7 +80,7 @@ class Pattern:
             for name in node.outputs:
                 producers[name] = node
             for name in node.reads:
-                consumers.setdefault(name, []).append(node)
+                consumers[name].append(node)
         producers.pop("", None)
         pattern.kept = {value.name for value in graph.outputs}
         return pattern

@@ -73,8 +73,7 @@ def widened_graph(graph: Graph, names: dict[str, str]) -> Graph:
 
 
 def port(value: Value, names: dict[str, str]) -> Value:
-    return replace(value, name=names.get(value.name, value.name),
-                   dtype=SINGLE if value.dtype == HALF else value.dtype)  # fmt: skip
+    return replace(value, name=names.get(value.name, value.name), dtype=SINGLE if value.dtype == HALF else value.dtype)
 
 
 def widened_node(node: Node, names: dict[str, str]) -> Node:

@@ -295,12 +295,13 @@ def indices_of(x: Array, y: Array, at: Windows, storage_order: int) -> Array:
     spatial = x.shape[2:]
     order = np.arange(math.prod(spatial)).reshape(spatial, order="F" if storage_order else "C")
     plane = np.arange(x.shape[0] * x.shape[1]).reshape(*x.shape[:2], *[1] * len(spatial)) * math.prod(spatial)
-    places = np.pad(order, at.padding, constant_values=-1)[None, None]
-    images, indices = all_windows(padded(x, at.padding, lowest(x.dtype)), at), all_windows(places, at)
+    image, places = padded(x, at.padding, lowest(x.dtype)), np.pad(order, at.padding, constant_values=-1)
     found = np.full(y.shape, -1, np.int64)
     for tap in reversed(list(np.ndindex(*at.kernel))):  # the first of several positions is chosen last
-        place = indices[:, :, *tap]
-        found = np.where((images[:, :, *tap] == y) & (place >= 0), place, found)
+        begins = [t * d for t, d in zip(tap, at.dilations, strict=True)]
+        index: Any = [slice(b, b + n * s, s) for b, n, s in zip(begins, at.outputs, at.strides, strict=True)]
+        place = places[*index]
+        found = np.where((image[..., *index] == y) & (place >= 0), place, found)
     return found + plane
 
 
