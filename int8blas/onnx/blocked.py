@@ -20,11 +20,11 @@ from int8blas.layers.real_product import RealProduct
 from int8blas.onnx import linear
 from int8blas.onnx.graph import Array, Graph, Node
 from int8blas.onnx.table import DOMAIN, MICROSOFT, SAME_TYPE, SHAPED, Call, Operator, Site
+from int8blas.onnx.types import SINGLE
 from int8blas.stage.formats import GroupedWeights, from_matmul_nbits
 
 # The accuracy level of MatMulNBits with which the source is quantized to int8.
 INT8 = 4
-FLOAT = np.dtype(np.float32)
 NBITS_DEFAULTS = {"bits": 4, "accuracy_level": 0}
 
 
@@ -47,18 +47,13 @@ def real_layer(weights: GroupedWeights) -> Call:
     return lambda x: layer(np.concatenate([x, np.zeros((*x.shape[:-1], missing), x.dtype)], -1))
 
 
-def dynamic_layer(weights: GroupedWeights) -> Call:
-    """Return the product of a source, quantized to int8, and weights without a permutation of k. For 8-bit weights,
-    groups must divide K."""
-    if weights.bits == 8 and weights.weights.shape[1] % weights.group:
+def layer_of(weights: GroupedWeights, accuracy_level: int) -> Call:
+    """Return the product with weights without a permutation of k. To multiply in int8 by 8-bit weights, groups must
+    divide K."""
+    if accuracy_level != INT8 or (weights.bits == 8 and weights.weights.shape[1] % weights.group):
         return real_layer(weights)
     given = weights.arguments()
     return InnerProduct.dynamic(given.pop("weights"), **given)
-
-
-def layer_of(weights: GroupedWeights, accuracy_level: int) -> Call:
-    """Return the product with weights without a permutation of k."""
-    return (dynamic_layer if accuracy_level == INT8 else real_layer)(weights)
 
 
 def matmul_nbits(
@@ -98,7 +93,7 @@ def matmul_nbits(
         bias: Array | None = None,
     ) -> Array:  # fmt: skip
         layer, order = known or made(b, scales, zeros, g_idx)
-        source = x if x.dtype == FLOAT else x.astype(FLOAT)
+        source = x if x.dtype == SINGLE else x.astype(SINGLE)
         y = layer(source if order is None else np.ascontiguousarray(source[..., order]))
         if bias is not None:
             y = y + bias
@@ -136,7 +131,7 @@ def parallel_matmul_nbits(
     spans = [slice(end - width, end) for end, width in zip(ends, widths, strict=True)]
 
     def call(x: Array, *_: Array | None) -> tuple[Array, ...]:
-        y = layer(x) if x.dtype == FLOAT else layer(x.astype(FLOAT)).astype(x.dtype)
+        y = layer(x) if x.dtype == SINGLE else layer(x.astype(SINGLE)).astype(x.dtype)
         return tuple([y[..., span] for span in spans])
 
     return call
@@ -186,8 +181,7 @@ def gather_block_quantized(
     data: Array, indices: Array, scales: Array, zeros: Array | None = None, *, gather_axis: int = 0,
     quantize_axis: int = 1, block_size: int = 128, bits: int = 4,
 ) -> Array:  # fmt: skip
-    """Gather slices of quantized weights, and dequantize only these slices. A byte of 4-bit uint8 data has two
-    values."""
+    """Gather slices of quantized weights, and dequantize only these. A byte of 4-bit uint8 data has two values."""
     packs = data.dtype == np.uint8 and bits == 4
     gather, axis = gather_axis % data.ndim, quantize_axis % data.ndim
     if gather == axis:

@@ -47,11 +47,14 @@ ONE = Columns()
 
 @dataclass
 class Chain:
-    """The post-ops of a chain in their order, and the last node that they replace."""
+    """The post-ops of a chain in their order, and the last node that they replace. Between a product and these post-ops
+    there may be a factor and a summand for each column."""
 
     last: Node
     ops: list[Any] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=list)
+    factor: Array | None = None
+    bias: Array | None = None
 
     def add(self, ops: list[Any], *nodes: Node) -> bool:
         """Add the post-ops of some nodes. The last node produces the result."""
@@ -61,14 +64,9 @@ class Chain:
         return True
 
 
-def chain_behind(pattern: Pattern, node: Node, columns: Columns = ONE) -> Chain:
-    """Return the chain after the one float32 result of a node. If `columns` describes the columns of a product,
-    operands with one number for each column can join the chain."""
-    return extended(pattern, Chain(node), columns)
-
-
 def extended(pattern: Pattern, chain: Chain, columns: Columns = ONE) -> Chain:
-    """Add all nodes that can join a chain."""
+    """Add all nodes that can join the chain after a node's one float32 result. A product passes its columns, so that
+    operands with one number for each column join the chain."""
     while step(pattern, chain, columns):
         pass
     return chain
@@ -120,8 +118,7 @@ def constant_operand(pattern: Pattern, node: Node, name: str, columns: Columns =
 
 def add_gated(pattern: Pattern, chain: Chain, name: str, consumers: list[Node]) -> bool:
     """Add x * f(x) to a chain if int8blas has it as one function. `consumers` are the first node of f and the
-    product.
-    """
+    product."""
     first, product = consumers
     if product.kind != "Mul" or first is product or len(first.outputs) != 1:
         return False
@@ -206,7 +203,7 @@ def chain_from(pattern: Pattern, node: Node, known: set[str]) -> Node | None:
     else:
         source, own = source_of_chain(pattern, node, known)
         first = None if own is not None else pair_of(pattern, node, known)
-        behind = chain_behind(pattern, node)
+        behind = extended(pattern, Chain(node))
         if (own is None and first is None) or not behind.nodes:
             return None
         nodes, ops, last = [node, *behind.nodes], [*(own or []), *behind.ops], behind.last

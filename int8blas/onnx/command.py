@@ -18,7 +18,7 @@ from int8blas.onnx.model import load
 SUMMARY = "run an ONNX file: a summary, times, a comparison with onnxruntime"
 DESCRIPTION = """Load an ONNX file and describe its inputs, outputs and operators. Inputs are random numbers unless a
 file of inputs is given."""
-WARM_UP, LEAST = 1, 3
+LEAST = 3
 QUANTIZED = ("weights", "dynamic", "static")
 # The libraries take turns of TURN seconds, after PAUSE seconds in which the other library's threads fall asleep.
 TURN, PAUSE = 0.02, 0.02
@@ -186,9 +186,6 @@ def turn(function: Callable[[], Any]) -> list[float]:
 
 def bench(runs: dict[str, Callable[[], Any]], seconds: float) -> None:
     """Print the median time of each library. The libraries take turns."""
-    for function in runs.values():
-        for _ in range(WARM_UP):
-            function()
     times: dict[str, list[float]] = {name: [] for name in runs}
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or len(times["int8blas"]) < LEAST:

@@ -14,7 +14,7 @@ import numpy as np
 
 from int8blas.onnx.graph import Array, Graph, Node, needed, ordered
 from int8blas.onnx.operators import TABLE
-from int8blas.onnx.patterns import Pattern, constant_named
+from int8blas.onnx.patterns import Pattern
 from int8blas.onnx.plan import fold
 from int8blas.onnx.table import Call, Operator, Site, bind
 from int8blas.onnx.types import BYTES, FOUR_BITS
@@ -55,19 +55,15 @@ def is_computed(pattern: Pattern, node: Node, opsets: Mapping[str, int]) -> bool
     operator = TABLE.find(node, opsets)
     if operator is None or operator.control:
         return False
-    if node.inputs and widens(node, values.get(node.inputs[0])):
+    source = values.get(node.inputs[0]) if node.inputs else None
+    # Products take int8 weights, and a bias of int32, as integers.
+    if node.operator == "DequantizeLinear" or (node.kind == "Cast" and source is not None and source.dtype in BYTES):
         return False
     results = fold(operator, call_of(operator, node, values, opsets), node, node.inputs, values)
     if results is None or not all(isinstance(result, np.ndarray) for result in results):
         return False
     pattern.graph.constants.update((name, value) for name, value in zip(node.outputs, results, strict=False) if name)
     return True
-
-
-def widens(node: Node, source: Array | None) -> bool:
-    """Return whether a node converts constant integers, int8 weights or a bias of a product, to floats."""
-    cast = node.kind == "Cast" and source is not None and source.dtype in BYTES
-    return cast or node.operator == "DequantizeLinear"
 
 
 def call_of(operator: Operator, node: Node, values: Mapping[str, Array], opsets: Mapping[str, int]) -> Call:
@@ -104,7 +100,7 @@ def moved_weights(pattern: Pattern, node: Node, opsets: Mapping[str, int]) -> No
         axis = axis_of(call(np.array(np.broadcast_to(index, weights.shape)), *others), weights.shape[along])
         if producer.attributes.get("block_size") and node.kind == "Transpose":
             names[1:] = [
-                constant_named(pattern, node, what, np.ascontiguousarray(call(value)))
+                pattern.constant_named(node, what, np.ascontiguousarray(call(value)))
                 for what, value in zip(("scales", "zero points"), given[1:], strict=False)
             ]
         elif producer.attributes.get("block_size") and node.kind != "Identity":
@@ -112,7 +108,7 @@ def moved_weights(pattern: Pattern, node: Node, opsets: Mapping[str, int]) -> No
     if axis is None or moved.size > weights.size:
         return None
     attributes = {**producer.attributes, "axis": axis}
-    names[0] = constant_named(pattern, node, "bytes", np.ascontiguousarray(moved))
+    names[0] = pattern.constant_named(node, "bytes", np.ascontiguousarray(moved))
     return replace(producer, inputs=tuple(names), outputs=node.outputs, attributes=attributes)
 
 

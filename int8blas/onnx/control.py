@@ -34,8 +34,7 @@ def if_(inputs: int, condition: Array, *captured: Any, then_branch: Plan, else_b
 
 
 def loop(inputs: int, *arguments: Any, body: Plan) -> Any:
-    """Run the body repeatedly. The results of the body are a condition, the carried values, and the elements to
-    stack."""
+    """Run the body repeatedly. Its results are a condition, the carried values, and the elements to stack."""
     trips, condition, *carried = arguments[:inputs]
     captured = arguments[inputs:]
     count = len(carried)
@@ -54,8 +53,7 @@ def loop(inputs: int, *arguments: Any, body: Plan) -> Any:
 
 def stack(elements: Sequence[Array], port: Value) -> Array:
     """Stack elements along a new axis. If there are no elements, use the body's declared type and sizes, with 0 for
-    unknown sizes.
-    """
+    unknown sizes."""
     if elements:
         return np.stack(elements)
     sizes = [size if isinstance(size, int) else 0 for size in port.shape or ()]

@@ -23,11 +23,11 @@ from int8blas.elementwise.functions import eltwise
 from int8blas.layers.inner_product import InnerProduct
 from int8blas.onnx.elementwise import placed
 from int8blas.onnx.graph import Array
-from int8blas.onnx.integer import ConvolutionSums, Sizes, channels_last, source_given
+from int8blas.onnx.integer import ConvolutionSums, channels_last, source_given
 from int8blas.onnx.operands import as_operand
 from int8blas.onnx.table import DOMAIN, SAME_TYPE, SHAPED, Call, Factors, Operator, Site
 from int8blas.onnx.types import AutoPad
-from int8blas.onnx.windows import CHANNELS_LAST, TURNS, order_of, padding_of
+from int8blas.onnx.windows import CHANNELS_LAST, TURNS, Sizes, order_of, padding_of
 from int8blas.stage.attributes import Attributes
 from int8blas.stage.by_range import quantize_whole
 

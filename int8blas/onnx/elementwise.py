@@ -15,12 +15,11 @@ from int8blas.elementwise import elements
 from int8blas.elementwise.functions import PreparedBinary, PreparedEltwise, PreparedTable
 from int8blas.onnx.graph import Array
 from int8blas.onnx.table import DOMAIN, ELEMENTWISE, SAME_TYPE, Call, Operator, Site, Traits, by_layout, passes_to
-from int8blas.onnx.types import BYTES, STRING, converted, dtype_of, is_short, wide
+from int8blas.onnx.types import BYTES, SINGLE, STRING, converted, dtype_of, is_short, wide
 from int8blas.onnx.windows import order_of
 from int8blas.stage.attributes import Eltwise, PReLU
 
-FLOAT32 = np.dtype(np.float32)
-CLIPPED = (FLOAT32, *BYTES)
+CLIPPED = (SINGLE, *BYTES)
 
 
 # Creating a post-op checks its numbers, which takes longer than computing a small array.
@@ -31,7 +30,7 @@ prepared_for = functools.lru_cache(256)(lambda op, _shape: PreparedEltwise(op))
 
 def applied(x: Array, op: Eltwise | tuple[Eltwise, ...], function: Callable[[Array], Array]) -> Array:
     """Apply `op` to bytes and to floats of at most 32 bits, and `function` to other types."""
-    small = x.dtype == FLOAT32 or x.dtype in BYTES or is_short(x)
+    small = x.dtype == SINGLE or x.dtype in BYTES or is_short(x)
     return np.asarray(prepared_for(op, x.shape)(x)) if small else function(x).astype(x.dtype)
 
 
@@ -91,7 +90,7 @@ def prelu(x: Array, slope: Array) -> Call:
     """Multiply negative numbers by a slope."""
     if slope.ndim == 1 and x.ndim > 2 and slope.shape[0] == x.shape[1] and slope.shape[0] != x.shape[-1]:
         slope = slope.reshape(-1, *[1] * (x.ndim - 2))  # old versions broadcast one value for each channel
-    if x.dtype != FLOAT32 or not x.ndim >= slope.ndim != 1:
+    if x.dtype != SINGLE or not x.ndim >= slope.ndim != 1:
         return lambda x, _: np.asarray(np.where(x < 0, x * slope, x))
     prepared = in_order(x, PReLU(slope))
     return lambda x, _: prepared(x)
@@ -124,7 +123,7 @@ def in_one_pass(function: Callable[..., Array], post_ops: Callable[..., list[Elt
     @passes_to(post_ops)
     def operator(_: Site, **attributes: Any) -> Call:
         prepared, other = PreparedEltwise(post_ops(**attributes)), functools.partial(function, **attributes)
-        return lambda x: prepared(x) if x.dtype == FLOAT32 or is_short(x) else other(x)
+        return lambda x: prepared(x) if x.dtype == SINGLE or is_short(x) else other(x)
 
     return operator
 
@@ -228,7 +227,10 @@ def erf(x: Array) -> Array:
 # Types
 
 
-def cast(x: Array, *, to: int, saturate: int = 1, round_mode: Literal["up", "down", "nearest"] = "up") -> Array:
+Rounding = Literal["up", "down", "nearest"]
+
+
+def cast(x: Array, *, to: int, saturate: int = 1, round_mode: Rounding = "up") -> Array:
     dtype = dtype_of(to)
     if to == STRING:
         return np.array([str(value) for value in x.ravel()], object).reshape(x.shape)
@@ -237,9 +239,7 @@ def cast(x: Array, *, to: int, saturate: int = 1, round_mode: Literal["up", "dow
     return converted(x, dtype)
 
 
-def cast_like(
-    x: Array, target: Array, *, saturate: int = 1, round_mode: Literal["up", "down", "nearest"] = "up"
-) -> Array:
+def cast_like(x: Array, target: Array, *, saturate: int = 1, round_mode: Rounding = "up") -> Array:
     if target.dtype.hasobject:
         return cast(x, to=STRING)
     return x.astype(target.dtype)
@@ -262,7 +262,7 @@ def chain(site: Site, *, ops: Any, ndim: int) -> Call:
 
 
 def chain_of_two(site: Site, *, first: Any, ops: Any, ndim: int) -> Call:
-    prepared = PreparedBinary(first, (FLOAT32, FLOAT32), post_ops=ops)
+    prepared = PreparedBinary(first, (SINGLE, SINGLE), post_ops=ops)
     return lambda a, b: at_least(np.asarray(prepared(a, b)), ndim)
 
 

@@ -121,7 +121,8 @@ def rounded(n: Array, ratio: Fraction, zero: int, dtype: np.dtype[Any]) -> Array
 # One tensor
 
 
-def make_scaled_table(
+@functools.lru_cache(256)
+def scaled_table(
     dtype: np.dtype[Any], scale: float, zero: int, y_scale: float, y_zero: int, y_dtype: np.dtype[Any],
     alpha: float = 1.0,
 ) -> Array:  # fmt: skip
@@ -134,10 +135,8 @@ def make_scaled_table(
     return np.where(values * scale >= 0, tables[0], tables[-1])
 
 
-scaled_table = functools.lru_cache(256)(make_scaled_table)
-
-
-def make_sigmoid_table(
+@functools.lru_cache(256)
+def sigmoid_table(
     dtype: np.dtype[Any], scale: float, zero: int, y_scale: float, y_zero: int, y_dtype: np.dtype[Any]
 ) -> Array:  # fmt: skip
     """Return the results of QLinearSigmoid for all bytes. Compute in float64, and near a tie in decimal numbers."""
@@ -154,10 +153,7 @@ def make_sigmoid_table(
     return results
 
 
-sigmoid_table = functools.lru_cache(256)(make_sigmoid_table)
-
-
-# Two tensors
+# --------------------------------------------------------------------------------------------- two tensors ------
 
 
 def values_of_pairs(name: str, a: Array, b: Array, scales: tuple[float, float, float]) -> tuple[Array, Fraction]:
@@ -173,28 +169,6 @@ def values_of_pairs(name: str, a: Array, b: Array, scales: tuple[float, float, f
     return a * times[0] + b * times[1], unit / last
 
 
-def rounded_sums(
-    a: Array, b: Array, scales: tuple[float, float, float], zero: int, dtype: np.dtype[Any]
-) -> Array | None:
-    """Return the sums of 9-bit integers, rounded once, computed in float64. Return None if a float64 sum is not exact.
-    The sums are exact if both scales are float32 and of similar size."""
-    first, second, last = scales
-    x, y = a * first, b * second
-    values = x + y
-    rest = values - x
-    errors = (x - (values - rest)) + (y - rest)
-    if errors.any() or any(np.float32(scale) != scale for scale in scales):
-        return None
-    limits = np.iinfo(dtype)
-    results = np.arange(limits.min - zero + 1, limits.max - zero + 1)
-    # Between two neighbouring results lies a tie, which rounds to the even result.
-    ties = (results - 0.5) * abs(last)
-    values = values if last > 0 else -values
-    above = np.searchsorted(ties, values, "right")
-    is_tie = ties[above - 1] == values
-    return np.asarray(RESULTS[dtype][above - (is_tie & (above > 0) & (results[above - 1] % 2 == 1))])
-
-
 def reals_of_pairs(name: str, a: Array, b: Array, scales: tuple[float, float, float]) -> tuple[Array, Array]:
     """Compute sums or products of integers in float64. Return two arrays: the values, and whether each value is so near
     a tie that the real value may round to another integer."""
@@ -208,6 +182,15 @@ def reals_of_pairs(name: str, a: Array, b: Array, scales: tuple[float, float, fl
             values, largest = a + b, np.abs(a).max(initial=0) + np.abs(b).max(initial=0)
         distances = np.abs(values - np.rint(values))
         return values, ~(distances < 0.5 - ERROR * np.finfo(np.float64).eps * (largest + 256))  # a NaN is near, too
+
+
+def kernel_of(
+    name: Any, dtypes: Any, scales: Sequence[Any], zeros: Sequence[int], ops: Sequence[Eltwise] = ()
+) -> PreparedBinary:
+    """Return the kernel for tensors with these types, scales and zero points: of both sources, and of the result."""
+    scales_of, zeros_of = (dict(zip(("src0", "src1", "dst"), values, strict=True)) for values in (scales, zeros))
+    given: Any = {"scales": scales_of, "zero_points": zeros_of, "dst_dtype": dtypes[2], "post_ops": ops}
+    return PreparedBinary(name, dtypes[:2], scheme="onnx", **given)
 
 
 class Pairs:
@@ -229,18 +212,13 @@ class Pairs:
         results = rounded_floats(values, zero, dtype)
         if near.any():
             a, b = (x[near] for x in np.broadcast_arrays(a, b))
-            sums = rounded_sums(a, b, self.scales, zero, dtype) if self.name == "add" else None
-            near_ties = rounded(*values_of_pairs(self.name, a, b, self.scales), zero, dtype) if sums is None else sums
-            results[near] = near_ties
+            results[near] = rounded(*values_of_pairs(self.name, a, b, self.scales), zero, dtype)
         return results
 
     def kernel(self, each: Sequence[np.float32], shift: float = 0) -> Pair:
-        """Return the kernel with the given scales. The kernel adds `shift` steps of the result before it rounds."""
-        tensors = "src0", "src1", "dst"
+        """Return the kernel with these scales. The kernel adds `shift` steps of the result before it rounds."""
         ops = [Eltwise("linear", 1.0, shift * float(each[2]))] if shift else ()
-        scales, zeros = (dict(zip(tensors, values, strict=True)) for values in (each, self.zeros))
-        given: Any = {"scales": scales, "zero_points": zeros, "dst_dtype": self.dtypes[2], "post_ops": ops}
-        return PreparedBinary(self.name, self.dtypes[:2], scheme="onnx", **given)
+        return kernel_of(self.name, self.dtypes, each, self.zeros, ops)
 
     def choose(self) -> None:
         """Find a kernel that gives the exact results of all pairs of bytes, or compute a table of these results."""
@@ -299,21 +277,20 @@ def perturbed(form: tuple[float, float, float], pair: tuple[int, int]) -> tuple[
     return a, b, y
 
 
-def move_by_units(value: float, units: int) -> float:
+@functools.lru_cache(256)
+def near(value: float, units: int) -> float:
     """Round a positive number to float32, and change it by some units in the last place."""
     return float((np.array(value, np.float32).view(np.int32) + np.int32(units)).view(np.float32))
 
 
-near = functools.lru_cache(256)(move_by_units)
+# --------------------------------------------------------------------------------------------------- sums ------
 
 
-# Sums
-
-
-def find_rounding_of_sums(ratio: tuple[float, int, float], y_zero: int, y_dtype: np.dtype[Any]) -> Rounding:
-    """Return the function that rounds int32 sums times scale / (count * y_scale). If one factor gives the right result
-    for every sum, the function is sat(rne(f32(sum) * factor) + zero). If no factor is right for all sums, the function
-    searches among the steps. Both scales are positive."""
+@functools.lru_cache(256)
+def rounding_of_sums(ratio: tuple[float, int, float], y_zero: int, y_dtype: np.dtype[Any]) -> Rounding:
+    """Return the function that rounds int32 sums times scale / (count * y_scale). The function is sat(rne(f32(sum) *
+    factor) + zero) if a factor gives the right result for every sum. Otherwise the function searches among the steps.
+    Both scales are positive."""
     scale, count, y_scale = ratio
     exact = Fraction(scale) / (count * Fraction(y_scale))
     limits = np.iinfo(np.int32)
@@ -328,12 +305,8 @@ def find_rounding_of_sums(ratio: tuple[float, int, float], y_zero: int, y_dtype:
     return lambda x: RESULTS[y_dtype][np.searchsorted(steps, x, "right")]
 
 
-rounding_of_sums = functools.lru_cache(256)(find_rounding_of_sums)
-
-
 def means(sums: Array, scale: float, count: int, y_scale: float, y_zero: int, y_dtype: np.dtype[Any]) -> Array:
-    """Return the means of `count` bytes from their int32 or int64 sums, from which the zero points are already
-    subtracted."""
+    """Return the means of `count` bytes from their int32 or int64 sums, without the sums of the zero points."""
     if sums.dtype != np.int32 or scale * y_scale <= 0:
         return rounded(sums.astype(np.int64), Fraction(scale) / (count * Fraction(y_scale)), y_zero, y_dtype)
     return rounding_of_sums((scale, count, y_scale), y_zero, y_dtype)(sums)

@@ -84,8 +84,7 @@ def explained(plan: Plan, arguments: Sequence[Any] | None) -> ModelExplanation:
 
 
 def calls_of(plan: Plan, times: Mapping[int, float] | None) -> Iterator[Call]:
-    """Yield the calls of a plan in their order. The calls of a subgraph follow the call of the node that has the
-    subgraph."""
+    """Yield the calls of a plan in their order. The calls of a subgraph follow the call of its node."""
     for step in plan.steps:
         node, plans = step.node, step.plans.values()
         seconds = None

@@ -13,15 +13,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from int8blas.onnx.blocked import INT8
 from int8blas.onnx.graph import Array, Node
 from int8blas.onnx.integer import positive_finite
-from int8blas.onnx.operands import as_operand
-from int8blas.onnx.patterns import Pattern, constant_named
+from int8blas.onnx.patterns import Pattern
 from int8blas.onnx.table import MICROSOFT
 from int8blas.onnx.types import FLOAT32, FOUR_BITS
 from int8blas.stage.weights_scales import MAX_GROUP
 
-INT8 = 4  # the accuracy level for int8 sources
 # Block sizes of MatMulNBits are powers of 2 from LEAST_BLOCK on. A single block of all k is a multiple of LEAST_BLOCK.
 LEAST_BLOCK = 16
 
@@ -43,9 +42,8 @@ def blocks_of(pattern: Pattern, node: Node | None, rows: int) -> Blocks | None:
     if given is None or given[0].dtype.name not in FOUR_BITS or given[0].ndim != 2 or not given[0].size:
         return None
     values, scales, *zeros = given
-    if scales.dtype != np.float32 or node.attributes.get("output_dtype", FLOAT32) not in (0, FLOAT32):
-        return None
-    if not positive_finite(scales):
+    real = scales.dtype == np.float32 and node.attributes.get("output_dtype", FLOAT32) in (0, FLOAT32)
+    if not real or not positive_finite(scales):
         return None
     axis, size = node.attributes.get("axis", 1) % 2, node.attributes.get("block_size", 0)
     blocked = scales.ndim == 2 and size > 0 and axis != rows
@@ -87,20 +85,16 @@ def rewritten_four_bits(pattern: Pattern, node: Node) -> Node | None:
     if block < LEAST_BLOCK:
         return None
     count = -(-k // block)
-    bias = None
-    if node.input(2):
-        bias = pattern.real_constant(node.input(2))
-        bias = None if bias is None else as_operand(bias, 2, 1, n)
-        if bias is None:
-            return None
-        bias = np.broadcast_to(bias, n)
+    fits, bias = pattern.summand(node, 2, 1, n)
+    if not fits:
+        return None
     scales, zeros = (np.repeat(array, repeats, 1)[:, :count] for array in (found.scales, found.zeros))
     constants = (
         ("weights", in_bytes(found.values, count * block).reshape(n, count, block // 2)),
         ("scales", np.ascontiguousarray(scales)), ("zero points", in_bytes(zeros, count + count % 2)),
         ("order", None), ("bias", bias),
     )  # fmt: skip
-    inputs = [node.inputs[0], *(constant_named(pattern, node, what, value) for what, value in constants)]
+    inputs = [node.inputs[0], *(pattern.constant_named(node, what, value) for what, value in constants)]
     attributes = {"K": k, "N": n, "bits": 4, "block_size": block, "accuracy_level": INT8 if pattern.dynamic else 0}
     return Node("MatMulNBits", MICROSOFT, tuple(inputs), node.outputs, attributes, node.name)
 
@@ -114,7 +108,7 @@ def rewritten_lookup(pattern: Pattern, node: Node) -> Node | None:
         ("weights", in_bytes(found.values, found.values.shape[1])), ("scales", np.ascontiguousarray(found.scales)),
         ("zero points", in_bytes(found.zeros, found.zeros.shape[1] + found.zeros.shape[1] % 2)),
     )  # fmt: skip
-    table, scales, zeros = (constant_named(pattern, node, what, value) for what, value in constants)
+    table, scales, zeros = (pattern.constant_named(node, what, value) for what, value in constants)
     attributes = {"gather_axis": 0, "quantize_axis": 1, "block_size": found.size, "bits": 4}
     inputs = (table, node.inputs[1], scales, zeros)
     return Node("GatherBlockQuantized", MICROSOFT, inputs, node.outputs, attributes, node.name)

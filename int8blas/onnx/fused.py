@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -136,14 +137,10 @@ def expand_dims(x: Array, axis: Array) -> Array:
 OPERATORS = [
     Operator(name, function, domain=MICROSOFT, prepared=function in (fused_conv, fused_gemm), traits=traits)
     for name, function, traits in (
-        ("Gelu", gelu, replace(ELEMENTWISE, post_op=lambda: [elementwise.post_op("gelu_erf")])),
-        (
-            "QuickGelu",
-            quick_gelu,
-            replace(ELEMENTWISE, post_op=lambda alpha=1.702: [elementwise.post_op("swish", alpha)]),
-        ),
+        ("Gelu", gelu, replace(ELEMENTWISE, post_op=elementwise.gelu.post_ops)),
+        ("QuickGelu", quick_gelu, replace(ELEMENTWISE, post_op=partial(elementwise.swish.post_ops, alpha=1.702))),
         ("BiasGelu", bias_gelu, SAME_TYPE),
-        ("FastGelu", fast_gelu, replace(ELEMENTWISE, post_op=lambda: [elementwise.post_op("gelu_tanh")])),
+        ("FastGelu", fast_gelu, replace(ELEMENTWISE, post_op=partial(elementwise.gelu.post_ops, approximate="tanh"))),
         ("FusedConv", fused_conv, HEAVY),
         ("FusedGemm", fused_gemm, HEAVY),
         ("FusedMatMul", fused_matmul, HEAVY),

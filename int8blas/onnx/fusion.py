@@ -40,16 +40,7 @@ from int8blas.onnx.constants import folded_graph
 from int8blas.onnx.graph import Graph, Network, Node, in_order, needed
 from int8blas.onnx.integer import positive_finite, same_quantization
 from int8blas.onnx.operators import TABLE
-from int8blas.onnx.patterns import (
-    POLYNOMIALS,
-    TOLERANCE,
-    Pattern,
-    Polynomial,
-    chained,
-    is_close,
-    polynomial,
-    sole_producer,
-)
+from int8blas.onnx.patterns import POLYNOMIALS, TOLERANCE, Pattern, Polynomial, Quantized, Rewrite, Rewritten
 from int8blas.onnx.products import PRODUCTS
 from int8blas.onnx.shape import ints
 from int8blas.onnx.table import DOMAIN, MICROSOFT, attributes_of
@@ -62,37 +53,36 @@ INPUTS = "not all of its inputs are dequantized with constant scales that the op
 # With float_steps, a quantized operator rounds in float32 after each step, like the nodes that it replaces.
 STEPS = {"float_steps": 1}
 
-# A Rewrite takes a node and the QuantizeLinear after the node, and returns the node or the ordered nodes that replace
-# both, or None.
-Rewrite = Callable[[Pattern, Node, Node], Node | list[Node] | None]
+# A function of a node and the result of the QuantizeLinear after the node. The function returns the node that replaces
+# both nodes, or None if there is no replacement.
+StaticRewrite = Callable[[Pattern, Node, Quantized], Node | None]
 
 
-def of_inputs(domain: str, operator: str) -> Rewrite:
+def of_inputs(domain: str, operator: str) -> StaticRewrite:
     """Return the rewrite to an operator that takes int8 tensors with one scale each."""
 
-    def rewrite(pattern: Pattern, node: Node, last: Node) -> Node | None:
+    def rewrite(pattern: Pattern, node: Node, last: Quantized) -> Node | None:
         parts = [pattern.dequantized(name) for name in node.inputs]
         found = [x for x in parts if x is not None and x.axis is None]
         if len(found) != len(parts):
             return None
         inputs = pattern.triples(found), pattern.quantization_of(last)
         names = (*inputs[1], *inputs[0]) if operator == "QLinearConcat" else (*inputs[0], *inputs[1])
-        return Node(operator, domain, names, last.outputs, {**node.attributes, **STEPS}, node.name)
+        return Node(operator, domain, names, (last.name,), {**node.attributes, **STEPS}, node.name)
 
     return rewrite
 
 
-def moved_bytes(pattern: Pattern, node: Node, last: Node) -> Node | None:
+def moved_bytes(pattern: Pattern, node: Node, last: Quantized) -> Node | None:
     """Let an operator move int8 elements instead of floats, if its input and its result have equal quantizations. A
     MaxPool also needs a positive scale, because a negative scale would reverse the order of numbers."""
     x = pattern.dequantized(node.inputs[0])
     if x is None or len(node.outputs) != 1:
         return None
-    names = x.scale, pattern.zero_name(x), *pattern.quantization_of(last)
-    values = [value for name in names if (value := pattern.constant(name)) is not None]
-    if len(values) < 4 or not same_quantization(*values) or (node.kind == "MaxPool" and not positive_finite(values[0])):
+    same = same_quantization(x.factor, x.zero, last.factor, last.zero)
+    if not same or (node.kind == "MaxPool" and not positive_finite(x.factor)):
         return None
-    return replace(node, inputs=(x.name, *node.inputs[1:]), outputs=last.outputs)
+    return replace(node, inputs=(x.name, *node.inputs[1:]), outputs=(last.name,))
 
 
 def quantized_before(pattern: Pattern, node: Node) -> list[Node] | None:
@@ -101,15 +91,14 @@ def quantized_before(pattern: Pattern, node: Node) -> list[Node] | None:
     """
     real = TABLE.traits_of(node).moves and pattern.dequantized(node.inputs[0]) is None
     last = pattern.end(node) if (real or node.kind == "MaxPool") and len(node.outputs) == 1 else None
-    scale = None if last is None else pattern.constant(last.inputs[1])
-    if last is None or scale is None or not positive_finite(scale) or moved_bytes(pattern, node, last) is not None:
+    if last is None or not positive_finite(last.factor) or moved_bytes(pattern, node, last) is not None:
         return None
-    name = f"{node.outputs[0]} in bytes of int8blas"
-    first = replace(last, inputs=(node.inputs[0], *last.inputs[1:]), outputs=(name,))
-    return [first, replace(node, inputs=(name, *node.inputs[1:]), outputs=last.outputs)]
+    name, quantizer = f"{node.outputs[0]} in bytes of int8blas", pattern.producers[last.name]
+    first = replace(quantizer, inputs=(node.inputs[0], *quantizer.inputs[1:]), outputs=(name,))
+    return [first, replace(node, inputs=(name, *node.inputs[1:]), outputs=quantizer.outputs)]
 
 
-STATIC: dict[str, Rewrite] = {
+STATIC: dict[str, StaticRewrite] = {
     # An operator QLinearX with the attribute float_steps replaces the float operator X.
     **{name.removeprefix("QLinear"): of_inputs(domain, name) for (domain, name), rows in TABLE.rows.items()
        if domain in (MICROSOFT, DOMAIN) and STEPS.keys() <= attributes_of(rows[0].function).keys()},
@@ -118,7 +107,19 @@ STATIC: dict[str, Rewrite] = {
 }  # fmt: skip
 
 
-# GELUS has the argument of Erf or Tanh as a polynomial of x. GELU is the polynomial x * (1 + function) / 2.
+def rewritten_static(pattern: Pattern, node: Node) -> Node | None:
+    """Rewrite a node before a QuantizeLinear. Note why the node stays in float if one of its inputs is dequantized."""
+    if node.kind not in STATIC or len(node.outputs) != 1:
+        return None
+    last = pattern.end(node)
+    new = None if last is None else STATIC[node.kind](pattern, node, last)
+    if new is None and any(pattern.producers[name].operator == "DequantizeLinear"
+                           for name in node.inputs if name in pattern.producers):  # fmt: skip
+        return pattern.refuse(node, NO_QUANTIZER if last is None else INPUTS)
+    return new
+
+
+# GELUS: the operator, and the argument of Erf or Tanh as a polynomial of x. GELU: the result, x * (1 + function) / 2.
 GELUS: dict[str, tuple[str, Polynomial]] = {
     "Erf": ("Gelu", {(1,): math.sqrt(0.5)}),
     "Tanh": ("FastGelu", {(1,): math.sqrt(2 / math.pi), (3,): math.sqrt(2 / math.pi) * 0.044715}),
@@ -135,12 +136,11 @@ def rewritten_gelu(pattern: Pattern, node: Node) -> Node | None:
         before = pattern.producers.get(name)
         if before is not None and before.kind in POLYNOMIALS and len(names) < MOST_NAMES:
             names += [each for each in before.inputs if each not in names and pattern.constant(each) is None]
-    x = next((name for name in names if is_close(pattern, polynomial(pattern, node.inputs[0], (name,)), argument)), "")
+    x = next((name for name in names if pattern.is_close(pattern.polynomial(node.inputs[0], (name,)), argument)), "")
     last: Node | None = node if x else None
-    while last is not None and not is_close(pattern, polynomial(pattern, last.outputs[0], (x, *node.outputs)), GELU):
-        consumers = pattern.consumers.get(last.outputs[0], [])
-        alone = len(consumers) == 1 and last.outputs[0] not in pattern.kept
-        last = consumers[0] if alone and consumers[0].kind in POLYNOMIALS else None
+    while last is not None and not pattern.is_close(pattern.polynomial(last.outputs[0], (x, *node.outputs)), GELU):
+        consumer = pattern.sole_consumer(last.outputs[0])
+        last = consumer if consumer is not None and consumer.kind in POLYNOMIALS else None
     return None if last is None else Node(operator, MICROSOFT, (x,), last.outputs, {}, node.name)
 
 
@@ -187,26 +187,23 @@ def centered_of(pattern: Pattern, name: str) -> str:
     return minus.inputs[0] if minus is not None and centered else ""
 
 
-def is_epsilon(number: float | None) -> bool:
-    """Return whether LayerNormalization accepts a number as epsilon."""
-    return number is not None and 0 <= number < math.inf
-
-
 def rewritten_normalization(pattern: Pattern, node: Node) -> Node | None:
     """Rewrite (x - mean(x)) / Sqrt(mean((x - mean(x))**2) + epsilon) * scale + bias over the last axis."""
-    x, root = centered_of(pattern, node.inputs[0]), sole_producer(pattern, node.inputs[1], {"Sqrt"})
-    plus = sole_producer(pattern, root.inputs[0], {"Add"}) if x and root else None
-    scaled = chained(pattern, node, "Mul") if plus else None
-    shifted = chained(pattern, scaled[0], "Add") if scaled else None
+    x, root = centered_of(pattern, node.inputs[0]), pattern.sole_producer(node.inputs[1], {"Sqrt"})
+    plus = pattern.sole_producer(root.inputs[0], {"Add"}) if x and root else None
+    scaled = pattern.chained(node, "Mul") if plus else None
+    shifted = pattern.chained(scaled[0], "Add") if scaled else None
     found = [each for each in (scaled, shifted)
              if each and (value := pattern.floats(each[1])) is not None and value.ndim == 1]  # fmt: skip
     if plus is None or not found or found[0] is not scaled:
         return None
     for variance, number in (plus.inputs, plus.inputs[::-1]):
         epsilon, square = pattern.number(number), pattern.producers.get(mean_of(pattern, variance))
-        source = square.inputs[0] if square else ""
-        squared = polynomial(pattern, square.outputs[0], (source,)) if square and is_epsilon(epsilon) else None
-        if centered_of(pattern, source) == x and is_close(pattern, squared, {(2,): 1.0}):
+        if square is None or epsilon is None or not 0 <= epsilon < math.inf:
+            continue
+        source = square.inputs[0]
+        squared = pattern.polynomial(square.outputs[0], (source,))
+        if centered_of(pattern, source) == x and pattern.is_close(squared, {(2,): 1.0}):
             inputs, last = (x, *(name for _, name in found)), found[-1][0]
             return Node("LayerNormalization", "", inputs, last.outputs, {"epsilon": epsilon}, node.name)
     return None
@@ -214,7 +211,7 @@ def rewritten_normalization(pattern: Pattern, node: Node) -> Node | None:
 
 def rewritten_residual(pattern: Pattern, node: Node) -> Node | None:
     """Rewrite an Add of two variable tensors before a LayerNormalization over the last axis."""
-    plus = sole_producer(pattern, node.inputs[0], {"Add"})
+    plus = pattern.sole_producer(node.inputs[0], {"Add"})
     others = len([name for name in node.outputs if name]) > 1 or node.attributes.get("axis", -1) != -1
     if plus is None or others or any(pattern.constant(name) is not None for name in plus.inputs):
         return None
@@ -223,17 +220,19 @@ def rewritten_residual(pattern: Pattern, node: Node) -> Node | None:
     return Node("ResidualNormalization", DOMAIN, inputs, node.outputs[:1], attributes, node.name)
 
 
-# Functions of a node, which return the node or the ordered nodes that replace a pattern around it, or None.
-Rewrites = Mapping[str, Callable[[Pattern, Node], Node | list[Node] | None]]
-# The functions that rewrite formulas, by the operator of one node of the formula. FIRST runs before FORMULAS, because
-# formulas of FORMULAS contain results of FIRST.
-FIRST: Rewrites = {"Einsum": rewritten_einsum, "Div": rewritten_normalization}
-FORMULAS: Rewrites = {
-    "Erf": rewritten_gelu,
-    "Tanh": rewritten_gelu,
-    "Softmax": rewritten_attention,
-    "LayerNormalization": rewritten_residual,
-}
+Rewrites = Mapping[str, Sequence[Rewrite]]
+# The rewrite of each formula, found by the kind of one of the formula's nodes, in two passes: formulas of the second
+# pass contain results of the first pass.
+FORMULAS: Sequence[Rewrites] = (
+    {"Einsum": [rewritten_einsum], "Div": [rewritten_normalization]},
+    {
+        "Erf": [rewritten_gelu],
+        "Tanh": [rewritten_gelu],
+        "Softmax": [rewritten_attention],
+        "LayerNormalization": [rewritten_residual],
+    },
+)
+QUANTIZED: Rewrites = {kind: [rewritten_static, *PRODUCTS.get(kind, ())] for kind in STATIC.keys() | PRODUCTS.keys()}
 
 
 def fused(network: Network, tolerance: float = TOLERANCE) -> Network:
@@ -254,16 +253,16 @@ def fused_graph(
     pattern = pattern_of(folded_graph(graph, opsets, around))
     fuse = partial(with_fused_subgraphs, pattern, opsets, pattern_of)
     pattern = pattern.of_nodes([*map(fuse, pattern.graph.nodes)])
-    for rewrites in (FIRST, FORMULAS):
-        pattern = rewritten_pattern(pattern, partial(formula, rewrites))
+    for rewrites in FORMULAS:
+        pattern = rewritten_pattern(pattern, partial(rewritten, rewrites))
     while (moved_before := rewritten_pattern(pattern, quantized_before)) is not pattern:
         pattern = moved_before
-    pattern = rewritten_pattern(pattern, rewritten)
+    pattern = rewritten_pattern(pattern, partial(rewritten, QUANTIZED))
     pattern = moved_pattern(pattern.of_nodes(merged_nodes(pattern.graph)))
     return rewritten_pattern(rewritten_pattern(pattern, chains_of(pattern.graph)), view_up_to).graph
 
 
-def rewritten_pattern(pattern: Pattern, rewrite: Callable[[Pattern, Node], Node | list[Node] | None]) -> Pattern:
+def rewritten_pattern(pattern: Pattern, rewrite: Rewrite) -> Pattern:
     """Replace nodes of a sorted graph. Drop nodes whose results are no longer used, and return the pattern of the
     sorted result. If no node is replaced, return the given pattern."""
     graph = pattern.graph
@@ -272,8 +271,8 @@ def rewritten_pattern(pattern: Pattern, rewrite: Callable[[Pattern, Node], Node 
     for node in graph.nodes:
         new = None if id(node) in rewritten_nodes else rewrite(pattern, node)
         if new is not None:
-            replaced[(new if isinstance(new, Node) else new[-1]).outputs[0]] = made = []
             several = [new] if isinstance(new, Node) else new
+            replaced[several[-1].outputs[0]] = made = []
             inputs = {name for each in several for name in each.inputs}
             for each in several:
                 old_nodes = pattern.nodes_between(each, inputs)
@@ -294,30 +293,13 @@ def rewritten_pattern(pattern: Pattern, rewrite: Callable[[Pattern, Node], Node 
     return pattern.of_nodes(needed(in_order(graph, graph.captured()), graph.outputs))
 
 
-def formula(rewrites: Rewrites, pattern: Pattern, node: Node) -> Node | list[Node] | None:
-    """Return the node or nodes that replace a formula around a node, or None to keep the node."""
-    return rewrites[node.kind](pattern, node) if node.kind in rewrites else None
-
-
-def rewritten(pattern: Pattern, node: Node) -> Node | list[Node] | None:
-    """Return the node, or nodes, that replace a pattern around a node. Return None to keep the node."""
-    new: Node | list[Node] | None = None
-    if node.kind in STATIC and len(node.outputs) == 1:
-        last = pattern.end(node)
-        new = None if last is None else STATIC[node.kind](pattern, node, last)
-    for rewrite in PRODUCTS.get(node.kind, ()):
-        new = new or rewrite(pattern, node)
-    if new is None:
-        explain_refusal(pattern, node)
-    return new
-
-
-def explain_refusal(pattern: Pattern, node: Node) -> None:
-    """Note why a node stays in float, if it could be a quantized operator."""
-    if node.kind in STATIC and len(node.outputs) == 1:
-        producers = [pattern.producers.get(name) for name in node.inputs]
-        if any(producer is not None and producer.operator == "DequantizeLinear" for producer in producers):
-            pattern.refuse(node, NO_QUANTIZER if pattern.end(node) is None else INPUTS)
+def rewritten(rewrites: Rewrites, pattern: Pattern, node: Node) -> Rewritten:
+    """Return the result of the first rewrite that finds a pattern around a node."""
+    for rewrite in rewrites.get(node.kind, ()):
+        new = rewrite(pattern, node)
+        if new is not None:
+            return new
+    return None
 
 
 def with_fused_subgraphs(

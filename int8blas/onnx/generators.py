@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -55,29 +56,22 @@ def generator(seed: float | None) -> np.random.Generator:
 def random_uniform(
     *, shape: Sequence[int], dtype: int = 1, low: float = 0.0, high: float = 1.0, seed: float | None = None
 ) -> Array:
-    kind = dtype_of(dtype)
-    return generator(seed).uniform(low, high, allowed(shape, np.float64)).astype(kind)
+    return generator(seed).uniform(low, high, allowed(shape, np.float64)).astype(dtype_of(dtype))
 
 
 def random_normal(
     *, shape: Sequence[int], dtype: int = 1, mean: float = 0.0, scale: float = 1.0, seed: float | None = None
 ) -> Array:
-    kind = dtype_of(dtype)
-    return generator(seed).normal(mean, scale, allowed(shape, np.float64)).astype(kind)
+    return generator(seed).normal(mean, scale, allowed(shape, np.float64)).astype(dtype_of(dtype))
 
 
-def random_uniform_like(
-    x: Array, *, dtype: int | None = None, low: float = 0.0, high: float = 1.0, seed: float | None = None
-) -> Array:
-    kind = x.dtype if dtype is None else dtype_of(dtype)
-    return random_uniform(shape=x.shape, low=low, high=high, seed=seed).astype(kind)
+def like(draw: Callable[..., Array]) -> Callable[..., Array]:
+    """Return an operator that draws a tensor with the shape, and by default with the type, of another tensor."""
 
+    def operator(x: Array, *, dtype: int | None = None, **attributes: Any) -> Array:
+        return draw(shape=x.shape, **attributes).astype(x.dtype if dtype is None else dtype_of(dtype))
 
-def random_normal_like(
-    x: Array, *, dtype: int | None = None, mean: float = 0.0, scale: float = 1.0, seed: float | None = None
-) -> Array:
-    kind = x.dtype if dtype is None else dtype_of(dtype)
-    return random_normal(shape=x.shape, mean=mean, scale=scale, seed=seed).astype(kind)
+    return operator
 
 
 def bernoulli(x: Array, *, dtype: int | None = None, seed: float | None = None) -> Array:
@@ -99,8 +93,8 @@ OPERATORS = [
     Operator("EyeLike", eye_like, 9, traits=SHAPED),
     Operator("RandomUniform", random_uniform, 1, pure=False),
     Operator("RandomNormal", random_normal, 1, pure=False),
-    Operator("RandomUniformLike", random_uniform_like, 1, pure=False, traits=SHAPED),
-    Operator("RandomNormalLike", random_normal_like, 1, pure=False, traits=SHAPED),
+    Operator("RandomUniformLike", like(random_uniform), 1, pure=False, traits=SHAPED),
+    Operator("RandomNormalLike", like(random_normal), 1, pure=False, traits=SHAPED),
     Operator("Bernoulli", bernoulli, 15, pure=False, traits=SHAPED),
     Operator("Multinomial", multinomial, 7, pure=False),
 ]

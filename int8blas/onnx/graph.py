@@ -132,9 +132,13 @@ class Network:
 
     graph: Graph
     opsets: Mapping[str, int]
+    # Whether products of floats with stored int8 weights are computed in int8.
     dynamic: bool = False
+    # The graph's constants that a caller may replace.
     overridable: tuple[Value, ...] = ()
+    # The package that computes the float parts: "own" or "onnxruntime".
     floats: str = "own"
+    # The maximum number of threads of a run; None for the default of all calls.
     threads: int | None = None
 
     def overridden(self, values: Sequence[Value]) -> Network:

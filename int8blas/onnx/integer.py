@@ -15,7 +15,7 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -29,11 +29,10 @@ from int8blas.onnx.graph import Array
 from int8blas.onnx.operands import as_operand, of_rows
 from int8blas.onnx.table import DOMAIN, SHAPED, Call, Factors, Operator, Site, Traits, passes_to
 from int8blas.onnx.types import BYTES, FLOAT32, AutoPad, dtype_of, is_short
-from int8blas.onnx.windows import CHANNELS_LAST, SAME, TURNS, padding_of, windows
+from int8blas.onnx.windows import CHANNELS_LAST, SAME, TURNS, Sizes, padding_of, windows
 from int8blas.stage.attributes import Attributes
 from int8blas.stage.by_range import quantize_whole
 
-Sizes = Sequence[int]
 # The largest scale for which 255 * scale is finite in float32.
 LARGEST_SCALE = float(np.finfo(np.float32).max) / 255
 
@@ -102,16 +101,12 @@ def quantizer(site: Site, place: int, general: Call, axis: int = 1) -> Call:
     def call(x: Array, *constants: Array) -> Array:
         if x.dtype != np.float32:
             return general(x, *constants)
-        if 0 in x.strides and is_broadcast(x):  # a broadcast tensor would have short runs in memory
+        # A broadcast tensor would have short runs in memory. A dimension of one element may have any stride.
+        if 0 in x.strides and any(step == 0 and size > 1 for step, size in zip(x.strides, x.shape, strict=True)):
             x = np.ascontiguousarray(x)
         return np.asarray(quantize(x, factor, shift, dtype, axis=over, scheme="onnx"))
 
     return call
-
-
-def is_broadcast(x: Array) -> bool:
-    """Return whether some elements share memory. A dimension of one element may have any stride."""
-    return any(step == 0 and size > 1 for step, size in zip(x.strides, x.shape, strict=True))
 
 
 def constant_parameters(site: Site, place: int, axis: int) -> tuple[Any, Any, Any, int | None] | None:
@@ -208,44 +203,31 @@ def dynamic_quantize_linear(x: Array) -> tuple[Array, Array, Array]:
 ROUNDING = Attributes(requantization="onnx")
 
 
-class Numbers(NamedTuple):
-    """The constant inputs of a quantized product with a quantized result."""
-
-    a_scale: Array
-    a_zero: Array
-    b: Array
-    b_scale: Array
-    b_zero: Array
-    y_scale: Array
-    y_zero: Array
-
-
 def rounding_product(
     site: Site, numbers: Sequence[Array | None], bias: Array | None, transposed: bool = False, alpha: float = 1.0
 ) -> Call | None:
     """Return the layer of a quantized product with a matrix. `transposed` says whether the matrix is transposed. Return
     None if one of the :class:`Numbers` is not constant, or if no layer takes the numbers."""
     known = [value for value in numbers if value is not None]
-    if len(known) < len(Numbers._fields):
+    if len(known) < len(numbers):
         return None
-    n = Numbers(*known)
-    matrix = n.b if transposed else n.b.T
-    one = n.a_scale.size == n.a_zero.size == n.y_scale.size == n.y_zero.size == 1 and n.y_zero.dtype in BYTES
+    a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = known
+    matrix = b if transposed else b.T
+    one = a_scale.size == a_zero.size == y_scale.size == y_zero.size == 1 and y_zero.dtype in BYTES
     if not one or matrix.ndim != 2 or not matrix.size:
         return None
-    b_scale, b_zero = (as_operand(values, 2, 1, len(matrix)) for values in (n.b_scale, n.b_zero))
-    if b_scale is None or b_zero is None:
+    scales, shifts = (as_operand(values, 2, 1, len(matrix)) for values in (b_scale, b_zero))
+    if scales is None or shifts is None:
         return None
-    factor = np.asarray(np.float32(alpha) * n.a_scale.reshape(()) * b_scale / n.y_scale.reshape(()), np.float32)
+    factor = np.asarray(np.float32(alpha) * a_scale.reshape(()) * scales / y_scale.reshape(()), np.float32)
     if not positive_finite(factor) or (bias is not None and (bias.dtype != np.int32 or bias.size != len(matrix))):
         return None
-    zeros: dict[str, Any] = {"src": int(n.a_zero.item()), "dst": int(n.y_zero.item())}
-    if b_zero.any():
-        zeros["weights"] = b_zero
+    zeros: dict[str, Any] = {"src": int(a_zero.item()), "dst": int(y_zero.item())}
+    if shifts.any():
+        zeros["weights"] = shifts
     layer = InnerProduct(
-        site.packed.matrix(matrix.T), None if bias is None else bias.reshape(-1), src_dtype=n.a_zero.dtype,
-        dst_dtype=n.y_zero.dtype, scales={"weights": factor}, zero_points=zeros,
-        attributes=ROUNDING,
+        site.packed.matrix(matrix.T), None if bias is None else bias.reshape(-1), src_dtype=a_zero.dtype,
+        dst_dtype=y_zero.dtype, scales={"weights": factor}, zero_points=zeros, attributes=ROUNDING,
     )  # fmt: skip
     return lambda a, *_: layer(a)
 
@@ -379,8 +361,7 @@ class ConvolutionSums:
         self, w: Array, zero_point: Array | None, bias: Array | None, dtype: np.dtype[Any], **attributes: Any
     ) -> Convolution:
         """Return a layer with int32 results that takes the zero point of its source in each call, or a layer with the
-        given attributes.
-        """
+        given attributes."""
         padding: Any = SAME.get(self.auto_pad)
         n = w.ndim - 2
         if padding is None:
@@ -502,8 +483,7 @@ def channels_last(layer: Call, x: Array, **values: Any) -> Array:
 
     Tensors keep their memory layout between convolutions, because element-wise operators keep their input's layout.
     This function therefore copies only two kinds of tensors: the first image, and results of operators that change the
-    layout.
-    """
+    layout."""
     to, back = TURNS[x.ndim]
     y: Array = layer(np.ascontiguousarray(x.transpose(to)), **values)
     return y.transpose(back)

@@ -69,8 +69,7 @@ def grouped(graph: Graph, int8_labels: set[str], derived: set[str]) -> list[list
 
     Nodes are of two kinds: with a label in `int8_labels`, and with another label. The level of a node is the largest
     number of changes of kind along a path that leads to the node. A path that leaves the nodes of one level and kind
-    never returns to these nodes.
-    """
+    never returns to these nodes."""
     bound = [node for node in graph.nodes if derived.isdisjoint(node.outputs)]
     producers = {name: node for node in bound for name in node.outputs if name}
     levels: dict[int, int] = {}

@@ -70,8 +70,7 @@ def einsum(*arrays: Array, equation: str) -> Array:
 def stored_matmul(site: Site, *, block: int = 0, dynamic: int = 0, ops: Any = ()) -> Call:
     """Multiply by an int8 matrix with a scale for each column, or for each `block` of k and each column. The product is
     in float32. With `dynamic` the product is in int8, with a scale for each row of the other operand. Add the bias, if
-    it is given, and apply post-ops.
-    """
+    it is given, and apply post-ops."""
     packed = site.packed.matrix(site.constants[1])
     scale, bias = site.constants[2], site.constants.get(3)
     if dynamic:

@@ -53,8 +53,7 @@ class Tables:
 
     def argument(self, node: Node, position: int, constants: Mapping[str, Any]) -> Function | None:
         """Return the function that computes a variable input of a node from an 8-bit tensor. Return the identity
-        if the input itself is an 8-bit tensor with one constant zero point, and None for any other input.
-        """
+        if the input itself is an 8-bit tensor with one constant zero point, and None for any other input."""
         name = node.inputs[position]
         zero_at = TABLE.traits_of(node).zero_points.get(position)
         if name in self.functions or zero_at is None or zero_at >= len(node.inputs):

@@ -17,40 +17,22 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from int8blas.core.calls import ByLayout
-from int8blas.elementwise.functions import PreparedBinary, PreparedConcat, PreparedTable, look_up
+from int8blas.elementwise.functions import PreparedConcat, PreparedTable, look_up
 from int8blas.elementwise.pooling import avg_pool
 from int8blas.gemm.matmul import matmul
 from int8blas.layers.dynamic_lstm import DynamicLSTM
 from int8blas.layers.inner_product import InnerProduct
-from int8blas.onnx import elementwise, exact, fused, linear, normalization, recurrent
-from int8blas.onnx.attention import masked
+from int8blas.onnx import elementwise, exact, fused, integer, normalization, recurrent
+from int8blas.onnx.attention import masked, of_projection
 from int8blas.onnx.graph import Array
-from int8blas.onnx.integer import (
-    DEQUANTIZING,
-    QUANTIZING,
-    SCALED,
-    dynamic_quantize_linear,
-    multiplication,
-    positive_finite,
-    prepared_dequantize,
-    prepared_quantize,
-    qlinear_conv,
-    quantize_linear,
-    quantizer,
-    requantized,
-    rounding_product,
-    same_quantization,
-    source_given,
-    zero_of,
-)
 from int8blas.onnx.integer import dequantize_linear as real
+from int8blas.onnx.integer import multiplication, positive_finite, quantize_linear, zero_of
 from int8blas.onnx.operands import as_operand, combined, of_columns, vector
-from int8blas.onnx.recurrent import Direction
 from int8blas.onnx.reduction import add
 from int8blas.onnx.shape import joined
 from int8blas.onnx.table import (
@@ -89,38 +71,30 @@ Sizes = Sequence[int] | None
 # Elements
 
 
-class Numbers(NamedTuple):
-    """The constant scales and zero points of an operator on two tensors: of both tensors, and of the result."""
-
-    a_scale: Array
-    a_zero: Array
-    b_scale: Array
-    b_zero: Array
-    scale: Array
-    zero: Array
-
-
 def binary(name: str, function: Callable[[Array, Array], Array], site: Site, *, float_steps: int = 0) -> Call:
     """Return an element-wise operator on two tensors. If scales and zero points are constant, the kernel is chosen at
     load, unless a lookup table replaces the call."""
     found = [site.constants.get(i) for i in (1, 2, 4, 5, 6, 7)]
-    single = [value for value in found if value is not None and value.size == 1]
-    fixed = Numbers(*single) if len(single) == len(found) else None
-    if float_steps and fixed and all(map(positive_finite, (fixed.a_scale, fixed.b_scale, fixed.scale))):
-        return fused_binary(name, fixed)
-    known, known_types = None, None
-    if fixed and not float_steps and exact.takes(*fixed):
+    numbers = [value for value in found if value is not None and value.size == 1]
+    fixed, scales, zeros = len(numbers) == len(found), numbers[::2], numbers[1::2]
+    types = tuple([zero.dtype for zero in zeros])
+    sources = types[:2]
+    if fixed and float_steps and all(map(positive_finite, scales)):
+        firsts, shifts = [scale.reshape(-1)[0] for scale in scales], [int(zero.item()) for zero in zeros]
+        kernel = exact.kernel_of(name, types, firsts, shifts)
+        return lambda a, _a, _a_zero, b, *_: kernel(a, b)
+    known = None
+    if fixed and not float_steps and exact.takes(*numbers):
         tensors = [site.constants.get(i) for i in (0, 3)]
         values = tuple([bytes(set(x.tobytes())) if x is not None and x.size <= MOST_VALUES else b"" for x in tensors])
-        known_types = fixed.a_zero.dtype, fixed.b_zero.dtype
-        known = of_pair(name, *known_types, fixed, values)
+        known = of_pair(name, types[0], types[1], numbers, values)
         site.later.append(known.choose)
 
     def call(
         a: Array, a_scale: Array, a_zero: Array | None, b: Array, b_scale: Array, b_zero: Array | None, scale: Array,
         zero: Array | None = None,
     ) -> Array:  # fmt: skip
-        if known is not None and (a.dtype, b.dtype) == known_types:
+        if known is not None and (a.dtype, b.dtype) == sources:
             return known.run(a, b)
         given = a_scale, a_zero, b_scale, b_zero, scale, zero
         if float_steps or a.dtype not in BYTES or b.dtype not in BYTES or not exact.takes(*given):
@@ -141,15 +115,6 @@ def of_pair(
     values = tuple(map(exact.number, numbers))
     end = a if numbers[5] is None else numbers[5].dtype
     return exact.pairs_of(name, (a, b, end), values[::2], values[1::2], known)
-
-
-def fused_binary(name: Any, fixed: Numbers) -> Call:
-    a_scale, a_zero, b_scale, b_zero, scale, zero = (value.reshape(-1)[0] for value in fixed)
-    kernel = PreparedBinary(
-        name, (a_zero.dtype, b_zero.dtype), scales={"src0": a_scale, "src1": b_scale, "dst": scale},
-        zero_points={"src0": int(a_zero), "src1": int(b_zero), "dst": int(zero)}, dst_dtype=zero.dtype, scheme="onnx",
-    )  # fmt: skip
-    return lambda a, _a, _a_zero, b, *_: kernel(a, b)
 
 
 def by_table(site: Site, in_steps: Callable[[Array], Array], table_of: Callable[..., Array] | None) -> Call:
@@ -188,7 +153,7 @@ def leaky_relu_table(site: Site, *, alpha: float = 0.01, float_steps: int = 0) -
 
 def softmax(site: Site, *, axis: int = -1, opset: int) -> Call:
     function = normalization.softmax if opset >= 13 else normalization.softmax_of_rows
-    to_real, to_bytes = prepared_dequantize(site), quantizer(site, 3, quantize_linear)
+    to_real, to_bytes = integer.prepared_dequantize(site), integer.quantizer(site, 3, quantize_linear)
 
     def call(x: Array, scale: Array, zero: Array | None, y_scale: Array, y_zero: Array | None = None) -> Array:
         y: Array = to_bytes(function(to_real(x, scale, zero), axis=axis), y_scale, zero_of(y_zero, x.dtype))
@@ -200,9 +165,9 @@ def softmax(site: Site, *, axis: int = -1, opset: int) -> Call:
 def conversion(
     dtype: np.dtype[Any], scale: Array, zero: Array | None, y_scale: Array, end: Array, *, float_steps: int = 0
 ) -> Array | None:
-    """Return the table that converts the 256 bytes of a type to another quantization, or None if the quantizations are
-    equal."""
-    if same_quantization(scale, zero_of(zero, dtype), y_scale, end):
+    """Return the table that converts the 256 bytes of a type to another quantization. Return None if both
+    quantizations are equal."""
+    if integer.same_quantization(scale, zero_of(zero, dtype), y_scale, end):
         return None
     if float_steps or not exact.takes(scale, zero, y_scale, end):
         return quantize_linear(real(exact.bytes_of(dtype), scale, zero), y_scale, end)
@@ -249,7 +214,7 @@ def average(
     kernel_shape: Sequence[int], pads: Sizes = None, strides: Sizes = None,
 ) -> Call:  # fmt: skip
     """Average quantized windows as f32(sum) / count."""
-    to_bytes = quantizer(site, 3, quantize_linear)
+    to_bytes = integer.quantizer(site, 3, quantize_linear)
 
     def of_layout(image: Array) -> Call:
         at = windows(image.shape[2:], kernel_shape, strides, pads, None, auto_pad, ceil_mode)
@@ -309,7 +274,7 @@ def mean_of_bytes(
 
     def call(x: Array, *_: Array) -> Array:
         sums = np.clip(sum_of_bytes(x, axes, keep, shift, dtype), limits.min, limits.max)
-        return requantized(sums.astype(np.int32), factor, end)
+        return integer.requantized(sums.astype(np.int32), factor, end)
 
     return call
 
@@ -345,7 +310,7 @@ def qgemm(site: Site, *, alpha: float = 1.0, transA: int = 0, transB: int = 0) -
     names, bias = site.node.inputs, site.constants.get(6)
     if not transA and (bias is not None or len(names) < 7 or not names[6]):
         numbers = [site.constants.get(i) for i in (1, 2, 3, 4, 5, 7, 8)]
-        layer = rounding_product(site, numbers, bias, bool(transB), alpha)
+        layer = integer.rounding_product(site, numbers, bias, bool(transB), alpha)
         if layer is not None:
             return layer
     weights = site.constants.get(3)
@@ -361,7 +326,7 @@ def qgemm(site: Site, *, alpha: float = 1.0, transA: int = 0, transB: int = 0) -
         factor = np.float32(alpha) * a_scale * b_scale
         if y_scale is None:
             return scaled(sums, factor, None)
-        return requantized(sums, np.asarray(factor / y_scale, np.float32), zero_of(y_zero, a.dtype))
+        return integer.requantized(sums, np.asarray(factor / y_scale, np.float32), zero_of(y_zero, a.dtype))
 
     return call
 
@@ -383,7 +348,7 @@ def layer_to_float(site: Site) -> Callable[[np.dtype[Any]], InnerProduct] | None
     @functools.cache
     def layer(dtype: np.dtype[Any]) -> InnerProduct:
         return InnerProduct(
-            site.packed.matrix(b), added, src_dtype=dtype, dst_dtype=np.float32, attributes=source_given(()),
+            site.packed.matrix(b), added, src_dtype=dtype, dst_dtype=np.float32, attributes=integer.source_given(()),
             scales={"weights": values[0]}, zero_points=zeros,
         )  # fmt: skip
 
@@ -413,7 +378,7 @@ def dynamic_matmul(site: Site) -> Call:
     def call(
         a: Array, b: Array, b_scale: Array, b_zero: Array | None = None, bias: Array | None = None
     ) -> Array:  # fmt: skip
-        quantized, scale, zero = dynamic_quantize_linear(a)
+        quantized, scale, zero = integer.dynamic_quantize_linear(a)
         return scaled(multiply(quantized, b, zero, b_zero), scale * of_columns(b_scale, a), bias)
 
     return call
@@ -421,12 +386,11 @@ def dynamic_matmul(site: Site) -> Call:
 
 def dynamic_lstm(
     site: Site, *, activation_alpha: Sequence[float] | None = None, activation_beta: Sequence[float] | None = None,
-    activations: Sequence[str] | None = None, clip: float | None = None, direction: Direction = "forward",
+    activations: Sequence[str] | None = None, clip: float | None = None, direction: recurrent.Direction = "forward",
     hidden_size: int, input_forget: int = 0,
 ) -> Call:  # fmt: skip
     """Quantize the input as a whole and the state at each step. Use the layer that holds the weights if all weights are
-    constant and the layer supports the node's attributes.
-    """
+    constant and the layer supports the node's attributes."""
     n = len(recurrent.directions_of(direction))
     outputs = len(site.node.outputs)
     usual = recurrent.is_usual(activations, ("Sigmoid", "Tanh", "Tanh"), n) and not clip and not input_forget
@@ -487,7 +451,7 @@ def packed_lstm(site: Site, direction: str, size: int, outputs: int) -> Call:
 
 def dynamic_product(multiply: Callable[..., Array], w: Array, scale: Array, zero: Array) -> recurrent.Product:
     def product(x: Array) -> Array:
-        quantized, x_scale, x_zero = dynamic_quantize_linear(x)
+        quantized, x_scale, x_zero = integer.dynamic_quantize_linear(x)
         return scaled(multiply(quantized, w, x_zero, zero), x_scale * scale, None)
 
     return product
@@ -500,7 +464,7 @@ def qattention(
     site: Site, *, num_heads: int, unidirectional: int = 0, scale: float | None = None,
     mask_filter_value: float = -10000.0,
 ) -> Call:  # fmt: skip
-    """Compute self-attention: int8 projections, and all other steps in float32."""
+    """Compute self-attention: int8 projections, and all other steps in float32. One mask hides scores of both kinds."""
     multiply = multiplication(site, site.constants.get(1))
     outputs = len(site.node.outputs)
 
@@ -510,20 +474,10 @@ def qattention(
     ) -> Any:  # fmt: skip
         batch, length, _ = x.shape
         projected = scaled(multiply(x, w, x_zero, w_zero), x_scale * w_scale, bias)
-        heads = projected.reshape(batch, length, 3, num_heads, projected.shape[-1] // (3 * num_heads)).transpose(
-            2, 0, 3, 1, 4
-        )
-        q, k, v = heads
-        if past is not None:
-            k, v = np.concatenate([past[0], k], 2), np.concatenate([past[1], v], 2)
-        factor = np.float32(scale or 1 / math.sqrt(q.shape[-1]))
-        scores = linear.matmul(q, k.swapaxes(-1, -2)) * factor
-        hidden = masked(mask, batch, length, k.shape[2], bool(unidirectional))
-        if hidden is not None:
-            scores = scores + np.where(hidden, np.float32(mask_filter_value), np.float32(0))
-        y = linear.matmul(normalization.softmax(scores), v)
-        y = y.transpose(0, 2, 1, 3).reshape(batch, length, num_heads * y.shape[-1])
-        return y if outputs == 1 else (y, np.stack([k, v]))
+        total = length if past is None else length + past.shape[3]
+        hidden = masked(mask, batch, length, total, bool(unidirectional))
+        added = None if hidden is None else np.where(hidden, np.float32(mask_filter_value), np.float32(0))
+        return of_projection(projected, None, past, added, num_heads=num_heads, scale=scale, outputs=outputs)
 
     return call
 
@@ -572,10 +526,10 @@ def where(site: Site) -> Call:
     return call
 
 
-@passes_to(qlinear_conv)
+@passes_to(integer.qlinear_conv)
 def conv(site: Site, *, channels_last: int = 0, **attributes: Any) -> Call:
     """Convolve images with channels first or last. Weights have channels first."""
-    call = qlinear_conv(site, **attributes)
+    call = integer.qlinear_conv(site, **attributes)
     return in_channels_last(call) if channels_last else call
 
 
@@ -598,8 +552,8 @@ OPERATORS = [
     *(
         Operator(name, function, domain=MICROSOFT, prepared=True, traits=traits)
         for name, function, traits in (
-            ("QuantizeLinear", prepared_quantize, QUANTIZING),
-            ("DequantizeLinear", prepared_dequantize, DEQUANTIZING),
+            ("QuantizeLinear", integer.prepared_quantize, integer.QUANTIZING),
+            ("DequantizeLinear", integer.prepared_dequantize, integer.DEQUANTIZING),
             ("QLinearSigmoid", sigmoid_table, BY_TABLE),
             ("QLinearLeakyRelu", leaky_relu_table, BY_TABLE),
             ("QLinearAdd", functools.partial(binary, "add", np.add), OF_TWO),
@@ -614,7 +568,7 @@ OPERATORS = [
             ("NhwcMaxPool", nhwc_max_pool, SAME_TYPE),
             ("QGemm", qgemm, replace(SHAPED, factors=Factors(0, 3))),
             ("QAttention", qattention, replace(SHAPED, factors=Factors(0, 1))),
-            ("MatMulIntegerToFloat", matmul_to_float, replace(SCALED, factors=Factors(0, 1))),
+            ("MatMulIntegerToFloat", matmul_to_float, replace(integer.SCALED, factors=Factors(0, 1))),
             ("DynamicQuantizeMatMul", dynamic_matmul, replace(SAME_TYPE, factors=Factors(0, 1, dynamic=True))),
             ("DynamicQuantizeLSTM", dynamic_lstm, replace(SAME_TYPE, factors=Factors(0, 1, "steps", dynamic=True))),
         )

@@ -327,8 +327,7 @@ class Model:
         return self._plan_of(replaced) if replaced else self._plan, arguments
 
     def _plan_of(self, replaced: tuple[Value, ...]) -> Plan:
-        """Return the plan that takes these constants as inputs. Several threads may call this method at the same
-        time."""
+        """Return the plan that takes these constants as inputs. Several threads may call this method at once."""
         names = tuple(value.name for value in replaced)
         plan = self._others.get(names)
         if plan is None:
@@ -390,8 +389,7 @@ register(Model, restored)
 
 def checked(value: Value, feed: Any) -> Any:
     """Return a feed as an array, and check it against the input's declaration. Named sizes may have any value, as in
-    onnxruntime: some files use one name for several sizes.
-    """
+    onnxruntime: some files use one name for several sizes."""
     name = f"feeds[{value.name!r}]"
     if value.dtype is None:  # a sequence or an optional value
         return feed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,22 +17,13 @@ from int8blas.onnx.graph import Array
 from int8blas.onnx.reduction import average
 from int8blas.onnx.shape import flatten
 from int8blas.onnx.table import DOMAIN, INFERENCE, SAME_TYPE, Call, Operator, Site, by_layout
-from int8blas.onnx.types import is_short, wide
+from int8blas.onnx.types import SINGLE, is_short, wide
 from int8blas.onnx.windows import order_of
 from int8blas.stage.attributes import Binary
 
-FLOAT = np.dtype(np.float32)
 
-
-def softmax(x: Array, *, axis: int = -1) -> Array:
-    return softmax_along(x, axis, False)
-
-
-def log_softmax(x: Array, *, axis: int = -1) -> Array:
-    return softmax_along(x, axis, True)
-
-
-def softmax_along(x: Array, axis: int, log: bool) -> Array:
+def either_softmax(x: Array, *, log: bool, axis: int = -1) -> Array:
+    """Compute Softmax or LogSoftmax."""
     if x.dtype != np.float64:
         return np.asarray(rows.softmax(x, axis, log=log), x.dtype)
     e = x - np.max(x, axis, keepdims=True)
@@ -39,6 +31,9 @@ def softmax_along(x: Array, axis: int, log: bool) -> Array:
         return np.asarray(e - np.log(np.sum(np.exp(e), axis, keepdims=True)))
     e = np.exp(e)
     return np.asarray(e / np.sum(e, axis, keepdims=True))
+
+
+softmax, log_softmax = (functools.partial(either_softmax, log=log) for log in (False, True))
 
 
 def hardmax(x: Array, *, axis: int = -1) -> Array:
@@ -87,7 +82,7 @@ def residual_normalization(
     x: Array, y: Array, scale: Array, bias: Array | None = None, *, epsilon: float = 1e-5
 ) -> Array:
     """Apply LayerNormalization over the last axis to a sum."""
-    plain = x.dtype == FLOAT == y.dtype and x.shape[-1:] == scale.shape
+    plain = x.dtype == SINGLE == y.dtype and x.shape[-1:] == scale.shape
     if plain and (bias is None or bias.shape == scale.shape):
         return rows.layer_norm_of_sum(x, y, scale, bias, epsilon=epsilon)
     result: Array = layer_normalization(np.add(x, y), scale, bias, epsilon=epsilon, outputs=1)
@@ -96,7 +91,7 @@ def residual_normalization(
 
 @wide
 def rms_normalization(x: Array, scale: Array, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1) -> Array:
-    if x.dtype == FLOAT == scale.dtype and axis in (-1, x.ndim - 1) and x.shape[-1:] == scale.shape:
+    if x.dtype == SINGLE == scale.dtype and axis in (-1, x.ndim - 1) and x.shape[-1:] == scale.shape:
         return rows.rms_norm(x, scale, epsilon=epsilon)
     axis = axis + x.ndim if axis < 0 else axis
     square = average(x * x, tuple(range(axis, x.ndim)))
@@ -107,7 +102,7 @@ def simplified_layer_norm(
     x: Array, scale: Array, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1, outputs: int
 ) -> Any:
     """Divide by the root of the mean of squares. The second result is the factor of each row."""
-    if outputs == 1 and axis == -1 and x.dtype == FLOAT == scale.dtype and x.shape[-1:] == scale.shape:
+    if outputs == 1 and axis == -1 and x.dtype == SINGLE == scale.dtype and x.shape[-1:] == scale.shape:
         return rows.rms_norm(x, scale, epsilon=epsilon)
     y = rms_normalization(x, scale, axis=axis, epsilon=epsilon, stash_type=stash_type)
     return y if outputs == 1 else (y, inverse_root(x, axis, epsilon))
@@ -141,7 +136,7 @@ def times_and_plus(x: Array, scale: Array, bias: Array) -> Call:
     """Return the function that multiplies and adds one number for each channel, for arrays in x's order of memory.
     The function may also take an array that it may reuse for the result."""
     factor, shift = of_channels(scale, x.ndim), of_channels(bias, x.ndim)
-    if x.dtype == FLOAT:
+    if x.dtype == SINGLE:
         return in_order(x, Binary(factor, "mul"), Binary(shift, "add"))
     return lambda x, _=None: x * factor + shift
 
@@ -169,7 +164,7 @@ def batch_normalization(
 
 def standardized(x: Array, epsilon: float) -> Array:
     """Normalize rows to the mean 0 and the variance 1."""
-    if x.dtype == FLOAT:
+    if x.dtype == SINGLE:
         return rows.layer_norm(x, epsilon=epsilon)
     centered = x - average(x, -1)
     return np.asarray(centered / np.sqrt(average(centered * centered, -1) + epsilon))

@@ -11,24 +11,9 @@ from int8blas.onnx.graph import Array
 
 
 def as_operand(values: Array, ndim: int, axis: int, size: int) -> Array | None:
-    """Return an operand in the form that a layer needs: a scalar, or a vector along an axis of the result.
-
-    Parameters
-    ----------
-    values : Array
-        The operand, which is broadcast to the result.
-    ndim : int
-        The (minimum) number of dimensions of the result without the operand.
-    axis : int
-        The axis of the result, from 0 on, along which a vector may lie.
-    size : int
-        The size of this axis.
-
-    Returns
-    -------
-    Array or None
-        None if the operand has several values along another axis, or would make the result larger.
-    """
+    """Return an operand, which is broadcast to the result, in the form that a layer needs: a scalar, or a vector along
+    an axis of the result. The axis, from 0 on, has this size, and the result without the operand has at least `ndim`
+    dimensions. Return None if the operand has several values along another axis, or would make the result larger."""
     if values.ndim > ndim:
         return None
     if values.size == 1:

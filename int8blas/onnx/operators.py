@@ -34,4 +34,4 @@ FAMILIES = (
 # The operators of ONNX that onnxruntime also has in its own domain.
 OF_MICROSOFT = {"GatherND", "GridSample", "Pad", "Range", "Trilu"}
 ROWS = [row for family in FAMILIES for row in family.OPERATORS]
-TABLE = Table(ROWS, (row._replace(domain=MICROSOFT, since=1) for row in ROWS if row.name in OF_MICROSOFT))
+TABLE = Table([*ROWS, *(row._replace(domain=MICROSOFT, since=1) for row in ROWS if row.name in OF_MICROSOFT)])

@@ -38,8 +38,7 @@ Bound: TypeAlias = tuple[Call, tuple[str, ...], Node]
 
 class Step(NamedTuple):
     """A call of :func:`run_calls`: a function, the slots of its arguments and its results, the slots that are free
-    after the call, and the node.
-    """
+    after the call, and the node."""
 
     call: Call
     inputs: tuple[int, ...]
@@ -296,12 +295,9 @@ def fold(
 
 
 def assembled(
-    calls: Sequence[Bound],
-    constants: Mapping[str, Any],
-    inputs: Sequence[str],
-    results: tuple[Value, ...],
+    calls: Sequence[Bound], constants: Mapping[str, Any], inputs: Sequence[str], results: tuple[Value, ...],
     from_shapes: set[str],
-) -> Plan:
+) -> Plan:  # fmt: skip
     """Assemble calls to a plan: assign slots to names, and reuse a slot after its tensor's last use, except slots of
     tensors that depend on shapes alone."""
     slots: dict[str, int] = {"": 0}

@@ -24,21 +24,21 @@ The rewrite also replaces nodes of dynamic quantization and of stored weights::
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from int8blas.core.parameters import INT32_TERMS
-from int8blas.onnx.chains import ONE, Columns, chain_behind
+from int8blas.onnx.chains import ONE, Chain, Columns, extended
 from int8blas.onnx.elementwise import post_op
 from int8blas.onnx.four_bits import rewritten_four_bits, rewritten_lookup
 from int8blas.onnx.graph import Array, Node
 from int8blas.onnx.integer import broadcastable, positive_finite, same_quantization
 from int8blas.onnx.normalization import affine
 from int8blas.onnx.operands import as_operand, vector
-from int8blas.onnx.patterns import Pattern, Quantized, chained, constant_named, other, sole_producer
+from int8blas.onnx.patterns import Pattern, Quantized, Rewrite, Rewritten, other
 from int8blas.onnx.table import DOMAIN, MICROSOFT
 from int8blas.onnx.types import BYTES, FLOAT32, SHORTS
 from int8blas.onnx.windows import SAME
@@ -56,24 +56,15 @@ LONG = "its windows are too long for a source of 16 bits"
 # Operators after a product
 
 
-@dataclass
-class Tail:
-    """The operators after a product, up to the node `last`: a factor and a summand for each column, and post-ops."""
-
-    last: Node
-    factor: Array | None = None
-    bias: Array | None = None
-    ops: list[Any] = field(default_factory=list)
-
-    def quantizer(self, pattern: Pattern) -> Node | None:
-        """Return the QuantizeLinear after the tail, or None. Drop limits that its saturation implies."""
-        end = pattern.quantizer(self.last)
-        scale = None if end is None else pattern.constant(end.inputs[1])
-        if end is None or scale is None or not positive_finite(scale):
-            return None
-        while self.ops and (limits := limits_of(self.ops[-1])) is not None and pattern.saturates(end, *limits):
-            self.ops.pop()
-        return end
+def quantizer_behind(pattern: Pattern, chain: Chain) -> Quantized | None:
+    """Return the result of the QuantizeLinear after a chain, or None. Drop the limits before it that its saturation
+    replaces."""
+    end = pattern.quantizer(chain.last)
+    if end is None or not positive_finite(end.factor):
+        return None
+    while chain.ops and (limits := limits_of(chain.ops[-1])) is not None and end.saturates(*limits):
+        chain.ops.pop()
+    return end
 
 
 def limits_of(op: Any) -> tuple[float, float] | None:
@@ -87,11 +78,11 @@ def limits_of(op: Any) -> tuple[float, float] | None:
 
 def tail_behind(
     pattern: Pattern, node: Node, columns: Columns, bias: Array | None = None, normalized: bool = True
-) -> Tail:
-    """Return the tail after a node: an Add of a value for each column, a BatchNormalization (unless `normalized` is
+) -> Chain:
+    """Return the chain after a node: an Add of a value for each column, a BatchNormalization (unless `normalized` is
     false), which changes factor and bias, and a chain of post-ops."""
     last, factor = node, None
-    plus = chained(pattern, last, "Add")
+    plus = pattern.chained(last, "Add")
     value = None if plus is None else vector(pattern.real_constant(plus[1]), columns.ndim, columns.axis, columns.size)
     if plus is not None and value is not None:
         last, bias = plus[0], value if bias is None else bias + value
@@ -100,20 +91,25 @@ def tail_behind(
     if normalization is not None and line is not None:
         last, (factor, shift) = normalization, line
         bias = shift if bias is None else bias * factor + shift
-    chain = chain_behind(pattern, last, columns)
+    chain = extended(pattern, Chain(last), columns)
     if factor is not None and bias is not None and not (factor > 0).all():
         # The layer takes only positive scales, so factors that are not positive become post-ops.
         chain.ops[:0] = [Binary(operand=factor, algorithm="mul"), Binary(operand=bias, algorithm="add")]
         factor = bias = None
-    return Tail(chain.last, factor, bias, chain.ops)
+    chain.factor, chain.bias = factor, bias
+    return chain
 
 
 # Static quantization
 
 
-def operands(pattern: Pattern, node: Node) -> tuple[Quantized, Quantized, Array, Columns] | None:
-    """Return both factors of a product, the constant value of the second factor, and the columns of the result. The
-    first factor has one scale, and may have 16 bits. The second factor has one scale, or one for each column."""
+# The factors of a product, the constant value of the second factor, and the columns of the result.
+Operands = tuple[Quantized, Quantized, Array, Columns]
+
+
+def operands(pattern: Pattern, node: Node) -> Operands | None:
+    """Return the operands of a product. The first factor has one scale, and may have 16 bits. The second factor has one
+    scale, or one for each column."""
     a, b = pattern.dequantized(node.inputs[0], BYTES + SHORTS), pattern.dequantized(node.inputs[1])
     weights = None if b is None else pattern.constant(b.name)
     if a is None or b is None or weights is None or a.axis is not None or not weights.size:
@@ -130,7 +126,7 @@ def operands(pattern: Pattern, node: Node) -> tuple[Quantized, Quantized, Array,
     return (a, b, weights, columns) if fits and b.along(axis, n) else None
 
 
-def rewritten_product(pattern: Pattern, node: Node) -> Node | list[Node] | None:
+def rewritten_product(pattern: Pattern, node: Node) -> Rewritten:
     """Rewrite a product of dequantized factors, together with the operators that follow it."""
     if node.kind == "MatMul" and (both := rewritten_pair(pattern, node)) is not None:
         return both
@@ -139,8 +135,7 @@ def rewritten_product(pattern: Pattern, node: Node) -> Node | list[Node] | None:
         given = [pattern.dequantized(name) for name in node.inputs[:2]]
         return pattern.refuse(node, FACTORS if any(given) else REAL)
     a, _, weights, columns = found
-    zero = pattern.constant(pattern.zero_name(a))
-    short = zero is not None and zero.dtype in SHORTS
+    short = a.zero.dtype in SHORTS
     if short and weights.size // columns.size > INT32_TERMS:
         return pattern.refuse(node, LONG)
     last = pattern.end(node)
@@ -150,48 +145,41 @@ def rewritten_product(pattern: Pattern, node: Node) -> Node | list[Node] | None:
     return exact or rewritten_with_tail(pattern, node, found)
 
 
-def rewritten_in_steps(
-    pattern: Pattern, node: Node, found: tuple[Quantized, Quantized, Array, Columns], last: Node
-) -> Node | None:
+def rewritten_in_steps(pattern: Pattern, node: Node, found: Operands, last: Quantized) -> Node | None:
     """Rewrite a MatMul whose result is quantized, dequantized, added to a constant vector, and quantized again.
     Quantizers write the bias of a MatMul as an Add after it. The new node gives the bits of the replaced nodes."""
-    factors, columns, quantization = found[:2], found[3], pattern.quantization_of(last)
-    middle = pattern.only_consumer(last, {"DequantizeLinear"}) if node.kind == "MatMul" else None
+    a, b, _, columns = found
+    last_node = pattern.producers[last.name]
+    middle = pattern.only_consumer(last_node, {"DequantizeLinear"}) if node.kind == "MatMul" else None
     y = None if middle is None else pattern.dequantized(middle.outputs[0])
-    if middle is None or y is None:
+    if middle is None or y is None or not same_quantization(last.factor, last.zero, y.factor, y.zero):
         return None
-    names = (factors[0].scale, factors[1].scale, quantization[0], quantization[1], y.scale, pattern.zero_name(y))
-    known = pattern.constants(names)
-    if known is None or not same_quantization(*known[2:]) or not all(map(positive_finite, known[:3])):
+    if not all(positive_finite(each.factor) for each in (a, b, last)):
         return None
     tail = tail_behind(pattern, middle, columns, None, False)
-    end = tail.quantizer(pattern)
+    end = quantizer_behind(pattern, tail)
     # If all operators have one number for all columns, a lookup table can compute them.
     by_column = tail.bias is not None or any(
         isinstance(op, Binary) and op.operand is not None and np.size(op.operand) > 1 for op in tail.ops
     )
-    factor = np.asarray(known[0].reshape(-1) * known[1].reshape(-1) / known[2].reshape(-1), np.float32)
-    if not by_column or end is None or known[0].size != 1 or not positive_finite(factor):
+    factor = np.asarray(a.factor.reshape(-1) * b.factor.reshape(-1) / last.factor.reshape(-1), np.float32)
+    if not by_column or end is None or not positive_finite(factor):
         return None
-    limits, shift = np.iinfo(known[3].dtype), int(known[3].item())
+    limits, shift = np.iinfo(last.zero.dtype), int(last.zero.item())
     ops = [
         post_op("round"), post_op("clip", int(limits.min) - shift, int(limits.max) - shift),
-        post_op("linear", float(known[2].item())),
+        post_op("linear", float(last.factor.item())),
         *([] if tail.bias is None else [Binary(operand=tail.bias, algorithm="add")]), *tail.ops,
-        Binary(operand=pattern.constant(end.inputs[1]), algorithm="div"),
+        Binary(operand=end.factor, algorithm="div"),
     ]  # fmt: skip
-    one = constant_named(pattern, node, "one", np.ones((), np.float32))
-    source, matrix = pattern.triples(factors)[:3], pattern.triples(factors)[3:]
-    scale = constant_named(pattern, node, "scale", factor)
-    inputs = (source[0], one, source[2], matrix[0], scale, matrix[2], one, pattern.quantization_of(end)[1])
-    return Node("QuantizedMatMul", DOMAIN, inputs, end.outputs, {"ops": ops}, node.name)
+    one = pattern.constant_named(node, "one", np.ones((), np.float32))
+    scale = pattern.constant_named(node, "scale", factor)
+    inputs = (a.name, one, pattern.zero_name(a), b.name, scale, pattern.zero_name(b), one, pattern.zero_name(end))
+    return Node("QuantizedMatMul", DOMAIN, inputs, (end.name,), {"ops": ops}, node.name)
 
 
-def rewritten_exactly(
-    pattern: Pattern, node: Node, found: tuple[Quantized, Quantized, Array, Columns], last: Node
-) -> Node | None:
-    """Return ONNX's operator for a product whose result is quantized directly, and whose bias has the scale of the
-    sums."""
+def rewritten_exactly(pattern: Pattern, node: Node, found: Operands, last: Quantized) -> Node | None:
+    """Return ONNX's operator for a product with a quantized result, and with a bias in the scale of the sums."""
     a, b = found[:2]
     attributes = dict(node.attributes)
     alpha, beta = attributes.get("alpha", 1.0), attributes.pop("beta", 1.0)
@@ -200,51 +188,43 @@ def rewritten_exactly(
         return None
     factors, quantization = pattern.triples((a, b)), pattern.quantization_of(last)
     if node.kind == "Gemm":
-        return Node("QGemm", MICROSOFT, (*factors, bias, *quantization), last.outputs, attributes, node.name)
+        return Node("QGemm", MICROSOFT, (*factors, bias, *quantization), (last.name,), attributes, node.name)
     inputs = (*factors, *quantization, *([bias] if bias else []))
-    return Node(f"QLinear{node.kind}", "", inputs, last.outputs, attributes, node.name)
+    return Node(f"QLinear{node.kind}", "", inputs, (last.name,), attributes, node.name)
 
 
-def rewritten_with_tail(
-    pattern: Pattern, node: Node, found: tuple[Quantized, Quantized, Array, Columns]
-) -> Node | list[Node] | None:
-    """Return int8blas's operator for a product with a real bias, post-ops, and a quantized or float result."""
+def rewritten_with_tail(pattern: Pattern, node: Node, found: Operands) -> Rewritten:
+    """Return int8blas's operator for a product with a real bias and post-ops, whose result is quantized or not."""
     a, b, weights, columns = found
     attributes = dict(node.attributes)
     alpha, beta, turned = attributes.pop("alpha", 1), attributes.pop("beta", 1), attributes.pop("transB", 0)
-    scales = [
-        scale for each in (a, b) if (scale := pattern.constant(each.scale)) is not None and positive_finite(scale)
-    ]
-    if alpha <= 0 or len(scales) < 2:
+    if alpha <= 0 or not positive_finite(a.factor) or not positive_finite(b.factor):
         return pattern.refuse(node, FACTORS)
     if node.kind == "ConvTranspose" and (attributes.get("output_shape") or attributes.get("auto_pad") in SAME):
         return pattern.refuse(node, GEOMETRY)
-    bias = None
-    if node.input(2):
-        value = pattern.real_constant(node.input(2))
-        at = columns if node.kind == "Gemm" else Columns(columns.size)  # the bias of a convolution is a vector
-        value = None if value is None else as_operand(value, at.ndim, at.axis, at.size)
-        if value is None:
-            return pattern.refuse(node, BIAS)
-        bias = np.broadcast_to(value * np.float32(beta), columns.size).astype(np.float32)
+    at = columns if node.kind == "Gemm" else Columns(columns.size)  # the bias of a convolution is a vector
+    fits, bias = pattern.summand(node, at.ndim, at.axis, at.size)
+    if not fits:
+        return pattern.refuse(node, BIAS)
+    bias = None if bias is None else bias * np.float32(beta)
     tail = tail_behind(pattern, node, columns, bias, node.kind != "MatMul")
-    end = tail.quantizer(pattern)
-    factor = np.asarray(scales[1] if alpha == 1 else scales[1] * np.float32(alpha), np.float32).reshape(-1)
+    end = quantizer_behind(pattern, tail)
+    factor = np.asarray(b.factor if alpha == 1 else b.factor * np.float32(alpha), np.float32).reshape(-1)
     factor = factor if tail.factor is None else factor * tail.factor
     with np.errstate(over="ignore"):
-        if not positive_finite(factor) or not np.isfinite(factor * scales[0]).all():
+        if not positive_finite(factor) or not np.isfinite(factor * a.factor).all():
             return pattern.refuse(node, FACTORS)
     source, before = pattern.triples([a]), []
     if attributes.pop("transA", 0):
         name = f"{a.name} transposed for {node.outputs[0]} of int8blas"
         before = [Node("Transpose", "", (a.name,), (name,), {"perm": (1, 0)}, node.name)]
         source[0] = name
-    matrix = constant_named(pattern, node, "weights", weights.T) if turned else b.name
-    factors = *source, matrix, constant_named(pattern, node, "scale", factor), pattern.zero_name(b)
+    matrix = pattern.constant_named(node, "weights", weights.T) if turned else b.name
+    factors = *source, matrix, pattern.constant_named(node, "scale", factor), pattern.zero_name(b)
     quantization = ("", "") if end is None else pattern.quantization_of(end)
-    inputs = (*factors, *quantization, constant_named(pattern, node, "bias", tail.bias))
+    inputs = (*factors, *quantization, pattern.constant_named(node, "bias", tail.bias))
     operator = f"Quantized{node.kind.replace('Gemm', 'MatMul')}"
-    outputs = (end or tail.last).outputs
+    outputs = tail.last.outputs if end is None else (end.name,)
     return [*before, Node(operator, DOMAIN, inputs, outputs, {**attributes, "ops": tail.ops}, node.name)]
 
 
@@ -258,7 +238,7 @@ def rewritten_pair(pattern: Pattern, node: Node) -> Node | None:
         return None
     last, triples = pattern.end(node), pattern.triples((a, b))
     if last is not None:
-        return Node("QLinearMatMul", "", (*triples, *pattern.quantization_of(last)), last.outputs, {}, node.name)
+        return Node("QLinearMatMul", "", (*triples, *pattern.quantization_of(last)), (last.name,), {}, node.name)
     names = [triples[i] for i in (0, 3, 1, 4, 2, 5)]
     return Node("MatMulIntegerToFloat", MICROSOFT, tuple(names), node.outputs, {}, node.name)
 
@@ -269,21 +249,22 @@ def rewritten_pair(pattern: Pattern, node: Node) -> Node | None:
 def scaled(pattern: Pattern, node: Node) -> tuple[Node, str] | None:
     """Return the Mul that scales a node's sums as float32, and the name of the scale."""
     cast = pattern.only_consumer(node, {"Cast"})
-    return None if cast is None or cast.attributes.get("to") != FLOAT32 else chained(pattern, cast, "Mul")
+    return None if cast is None or cast.attributes.get("to") != FLOAT32 else pattern.chained(cast, "Mul")
 
 
 def bias_behind(pattern: Pattern, node: Node) -> tuple[Node, str]:
-    """Return the Add of a constant vector that follows a node, and the vector's name. If no Add of a constant vector
-    follows, return the node itself and ""."""
-    plus = chained(pattern, node, "Add")
+    """Return the Add of a constant vector that follows a node, and the vector's name. If no such Add follows, return
+    the node itself and ""."""
+    plus = pattern.chained(node, "Add")
     value = None if plus is None else pattern.floats(plus[1])
     return (node, "") if plus is None or value is None or value.ndim != 1 else plus
 
 
 def source_of(pattern: Pattern, node: Node, scale: str) -> tuple[str, str, Array] | None:
-    """Return the float tensor that DynamicQuantizeLinear quantizes for the given node only, and the name and value of
-    the weights' constant scale. `scale` is the name of the tensor that holds the product of both scales."""
-    producer = sole_producer(pattern, node.inputs[0], {"DynamicQuantizeLinear"})
+    """Return the float tensor that DynamicQuantizeLinear quantizes for this node only, and the name and value of the
+    weights' constant scale. `scale` is the name of the tensor that holds the product of both
+    scales."""
+    producer = pattern.sole_producer(node.inputs[0], {"DynamicQuantizeLinear"})
     product = pattern.producers.get(scale)
     if producer is None or product is None or product.kind != "Mul" or node.input(2) != producer.outputs[2]:
         return None
@@ -313,7 +294,7 @@ def dynamic_layer(pattern: Pattern, node: Node, last: Node, source: str, *given:
     weights, their scale and zero point, and the bias."""
     if not of_columns(pattern, *given):
         return None
-    chain = chain_behind(pattern, last)
+    chain = extended(pattern, Chain(last))
     return Node("DynamicMatMul", DOMAIN, (source, *given), chain.last.outputs, {"ops": chain.ops}, node.name)
 
 
@@ -361,16 +342,16 @@ def rewritten_convolution(pattern: Pattern, node: Node) -> Node | None:
     # With a scale of more dimensions than the sums, the channels of the result would have another axis.
     same_axis = pattern.most_dimensions(scale) <= weights.ndim
     tail = tail_behind(pattern, last, Columns(len(weights), weights.ndim, 1), None, same_axis)
-    name = constant_named(pattern, node, "bias", tail.bias)
+    name = pattern.constant_named(node, "bias", tail.bias)
     attributes = {**node.attributes, "ops": tail.ops}
     known = not zeros[1] or pattern.constant(zeros[1]) is not None
     source = source_of(pattern, node, scale) if known else None
     own = None if source is None else as_operand(source[2], weights.ndim, 1, len(weights))
     if source is not None and own is not None:
-        weights_scale = constant_named(pattern, node, "scale", own if tail.factor is None else own * tail.factor)
+        weights_scale = pattern.constant_named(node, "scale", own if tail.factor is None else own * tail.factor)
         return Node("DynamicConv", DOMAIN, (source[0], node.inputs[1], weights_scale, zeros[1], name),
                     tail.last.outputs, attributes, node.name)  # fmt: skip
-    names = (*node.inputs[:2], scale, *zeros, name, constant_named(pattern, node, "factor", tail.factor))
+    names = (*node.inputs[:2], scale, *zeros, name, pattern.constant_named(node, "factor", tail.factor))
     return Node("ConvIntegerToFloat", DOMAIN, names, tail.last.outputs, attributes, node.name)
 
 
@@ -390,8 +371,7 @@ def rewritten_chain(pattern: Pattern, node: Node) -> Node | None:
     """Rewrite a BatchNormalization of dequantized numbers, or a PRelu with several slopes. The new node also computes
     the element-wise operators and the QuantizeLinear that follow, with the bits of the replaced nodes."""
     x, values = pattern.dequantized(node.inputs[0]), pattern.real_constant(node.inputs[1])
-    own = None if x is None else pattern.constant(x.scale)
-    if x is None or values is None or own is None or x.axis is not None or not positive_finite(own):
+    if x is None or values is None or x.axis is not None or not positive_finite(x.factor):
         return None
     if node.kind == "PRelu":
         first: list[Any] = [PReLU(values)] if values.size > 1 and values.ndim > 1 else []
@@ -400,11 +380,11 @@ def rewritten_chain(pattern: Pattern, node: Node) -> Node | None:
         first = [] if line is None else [Binary(line[0], "mul"), Binary(line[1], "add")]
     if not first:
         return None
-    chain = chain_behind(pattern, node)
-    tail = Tail(chain.last, None, None, [*first, *chain.ops])
-    end = tail.quantizer(pattern)
+    chain = extended(pattern, Chain(node, first))
+    end = quantizer_behind(pattern, chain)
     inputs = (*pattern.triples([x]), *(() if end is None else pattern.quantization_of(end)))
-    return Node("QuantizedChain", DOMAIN, inputs, (end or tail.last).outputs, {"ops": tail.ops}, node.name)
+    outputs = chain.last.outputs if end is None else (end.name,)
+    return Node("QuantizedChain", DOMAIN, inputs, outputs, {"ops": chain.ops}, node.name)
 
 
 def rewritten_float_conv(pattern: Pattern, node: Node) -> Node | None:
@@ -420,8 +400,8 @@ def rewritten_float_conv(pattern: Pattern, node: Node) -> Node | None:
     factor, shift = found
     bias = given[1] if len(given) > 1 else None
     names = [
-        constant_named(pattern, node, "weights", weights * factor.reshape(-1, *(1,) * (weights.ndim - 1))),
-        constant_named(pattern, node, "bias", shift if bias is None else bias * factor + shift),
+        pattern.constant_named(node, "weights", weights * factor.reshape(-1, *(1,) * (weights.ndim - 1))),
+        pattern.constant_named(node, "bias", shift if bias is None else bias * factor + shift),
     ]
     return replace(node, inputs=(node.inputs[0], *names), outputs=normalization.outputs)
 
@@ -437,13 +417,9 @@ class Stored(NamedTuple):
     scale: Array
     block: int = 0
 
-    def transposed(self) -> Stored | None:
-        """Return the transposed matrix, if its only scale has no axis."""
-        return Stored(np.ascontiguousarray(self.weights.T), self.scale) if self.scale.size == 1 else None
 
-
-def multiplied(pattern: Pattern, node: Node) -> Stored | None:
-    """Return the weights of Mul(Cast(weights), scale), or None."""
+def multiplied(pattern: Pattern, node: Node, turned: bool) -> Stored | None:
+    """Return the weights of Mul(Cast(weights), scale), or None. With `turned` the product transposes the weights."""
     for name in node.inputs:
         cast, scale_name = pattern.producers.get(name), other(node, name)
         if cast is None or cast.kind != "Cast" or cast.attributes.get("to") != FLOAT32 or scale_name is None:
@@ -452,7 +428,9 @@ def multiplied(pattern: Pattern, node: Node) -> Stored | None:
         if weights is None or scale is None or weights.ndim != 2 or weights.dtype != np.int8:
             continue
         columns = as_operand(scale, 2, 1, weights.shape[1])
-        return None if columns is None else Stored(weights, columns)
+        if columns is None or (turned and columns.size > 1):
+            return None
+        return Stored(np.ascontiguousarray(weights.T) if turned else weights, columns)
     return None
 
 
@@ -492,30 +470,22 @@ def rewritten_stored(pattern: Pattern, node: Node) -> Node | None:
     factors = (node.attributes.get("alpha", 1), node.attributes.get("beta", 1), node.attributes.get("transA", 0))
     if producer is None or factors != (1, 1, 0) or producer.operator not in ("Mul", "DequantizeLinear"):
         return None
-    if producer.operator == "Mul":
-        found = multiplied(pattern, producer)
-        found = found.transposed() if found is not None and turned else found
-    else:
-        found = dequantized_weights(pattern, producer, turned)
+    found = (multiplied if producer.operator == "Mul" else dequantized_weights)(pattern, producer, turned)
     if found is None or not found.weights.size or not positive_finite(found.scale):
         return None
-    count, bias = found.weights.shape[1], None
+    count = found.weights.shape[1]
     columns = Columns(count, 2, 1) if node.kind == "Gemm" else Columns(count, 1, 0)
-    if node.input(2):
-        value = pattern.real_constant(node.input(2))
-        value = None if value is None else as_operand(value, columns.ndim, columns.axis, columns.size)
-        if value is None:
-            return None
-        bias = np.broadcast_to(value, count)
+    fits, bias = pattern.summand(node, columns.ndim, columns.axis, columns.size)
+    if not fits:
+        return None
     tail = tail_behind(pattern, node, columns, bias, False)
-    stored = constant_named(pattern, node, "weights", found.weights)
-    scale = constant_named(pattern, node, "scale", found.scale)
-    inputs = (node.inputs[0], stored, scale, constant_named(pattern, node, "bias", tail.bias))
+    stored = pattern.constant_named(node, "weights", found.weights)
+    scale = pattern.constant_named(node, "scale", found.scale)
+    inputs = (node.inputs[0], stored, scale, pattern.constant_named(node, "bias", tail.bias))
     attributes = {"dynamic": int(pattern.dynamic), "block": found.block, "ops": tail.ops}
     return Node("StoredMatMul", DOMAIN, inputs, tail.last.outputs, attributes, node.name)
 
 
-Rewrite = Callable[[Pattern, Node], Node | list[Node] | None]
 PRODUCTS: dict[str, Sequence[Rewrite]] = {
     "Conv": (rewritten_product, rewritten_float_conv),
     "ConvTranspose": (rewritten_product,),

@@ -44,19 +44,8 @@ Run = Callable[[Network], Callable[[Feeds], Sequence[Any]]]
 
 
 def quantized(network: Network, how: str | Feeds | Iterable[Feeds], keep: Sequence[str], run: Run) -> Network:
-    """Return the quantized network.
-
-    Parameters
-    ----------
-    network : Network
-        The network of floats.
-    how : str, mapping, or iterable of mapping
-        "weights", "dynamic", or feeds to calibrate on.
-    keep : sequence of str
-        The names of nodes whose products stay in float32.
-    run : callable
-        Takes a network and returns a function that computes the network's outputs from feeds.
-    """
+    """Return the quantized network. `how` is "weights", "dynamic", or feeds to calibrate on. The products of the nodes
+    in `keep` stay in float32. `run` takes a network and returns a function that computes its outputs from feeds."""
     if isinstance(how, str) and how not in ("weights", "dynamic"):
         raise ValueError(f"quantize must be 'weights', 'dynamic' or calibration data, got {how!r}")
     network, rewrite = started(network, keep)
@@ -242,7 +231,7 @@ class Quantizer:
             return
         variable = self.variable(node)
         if root != name:  # a lookup table, or a Relu or Clip that limits int8 values of the node before
-            limits = node.kind in ("Relu", "Clip") and node.inputs[0] == root and self.is_alone(root)
+            limits = node.kind in ("Relu", "Clip") and node.inputs[0] == root and self.pattern.sole_consumer(root)
             yield from self.before(root) if limits and root in self.pattern.producers else [(root, False)]
         elif node.kind == "Concat" or TABLE.traits_of(node).moves or keeps_bytes(self.pattern, node):
             yield from ((each, True) for each in variable)
@@ -250,7 +239,7 @@ class Quantizer:
             yield from ((each, False) for each in variable)
         elif node.kind == "BatchNormalization":
             producer = self.pattern.producers.get(node.inputs[0])
-            if producer is None or producer.kind not in COLUMNS or not self.is_alone(node.inputs[0]):
+            if producer is None or producer.kind not in COLUMNS or not self.pattern.sole_consumer(node.inputs[0]):
                 yield node.inputs[0], False
 
     def find_roots(self) -> dict[str, str]:
@@ -270,7 +259,3 @@ class Quantizer:
     def variable(self, node: Node) -> list[str]:
         """Return the float32 inputs of a node that are no constants."""
         return [name for name in node.inputs if name in self.floats and self.pattern.constant(name) is None]
-
-    def is_alone(self, name: str) -> bool:
-        """Return whether a tensor has one consumer."""
-        return len(self.pattern.consumers.get(name, ())) == 1 and name not in self.pattern.kept

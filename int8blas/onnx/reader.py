@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import math
 import mmap
 import os
@@ -21,15 +20,8 @@ from int8blas.onnx.table import DOMAIN
 
 
 def read(source: Any) -> Network:
-    """Read a model from a path, from bytes, or from an ``onnx.ModelProto``.
-
-    Raises
-    ------
-    ImportError
-        If the package onnx is not installed.
-    TypeError, ValueError
-        If `source` has another type, or if its content is no model. The error names the tensor or node.
-    """
+    """Read a model from a path, from bytes, or from an ``onnx.ModelProto``. If the content is no model, the error names
+    the tensor or node."""
     try:
         onnx: Any = import_module("onnx")
     except ImportError as error:
@@ -126,8 +118,7 @@ def without_weights(data: Any) -> tuple[bytes, dict[int, bytes]]:
 
 
 def fields(data: Any, at: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """Yield the fields of a serialized message: the tag, where the field starts, and where its value begins and
-    ends."""
+    """Yield the fields of a serialized message: tag, start of the field, begin and end of its value."""
     while at < end:
         start = at
         tag, at = varint(data, at)
@@ -165,9 +156,6 @@ def header(tag: int, size: int) -> bytes:
         result.append(size & 127 | 128)
         size >>= 7
     return bytes([*result, size])
-
-
-schema_of = functools.lru_cache(1024)(declared_attributes)
 
 
 # ONNX's types of attributes.
@@ -249,7 +237,7 @@ class Reader:
         """Convert a node and its attributes, as ONNX's schema of the operator declares them."""
         domain = "" if proto.domain == "ai.onnx" else proto.domain
         node = Node(proto.op_type, domain, tuple(proto.input), tuple(proto.output), {}, proto.name)
-        declared = None if domain else schema_of(proto.op_type, self.opsets.get(domain, 0))
+        declared = None if domain else declared_attributes(proto.op_type, self.opsets.get(domain, 0))
         for attribute in proto.attribute:
             kind = attribute.type if declared is None else declared.get(attribute.name, (None,))[0]
             if kind is None:
@@ -366,8 +354,7 @@ def file_beside(model: Path, location: str) -> Path | None:
 
     The name is relative, has no "..", and is resolved in the folder of the model's path. With all links resolved, the
     file is in the folder of the model's path or below it. If the model's path is a link, as in the cache of a hub, the
-    file may also be in or below the folder of the link's target.
-    """
+    file may also be in or below the folder of the link's target."""
     if not location or "\0" in location or os.path.isabs(location) or ".." in Path(location).parts:
         return None
     path = Path(os.path.realpath(model.parent / location))

@@ -50,8 +50,7 @@ def functions(
     names: Sequence[str] | None, default: Sequence[str], directions: int, alpha: Sequence[float] | None,
     beta: Sequence[float] | None,
 ) -> list[list[Function]]:  # fmt: skip
-    """Return the activations of each direction. The lists alpha and beta have values only for activations with these
-    parameters."""
+    """Return the activations of each direction. Only activations with parameters have values in alpha and beta."""
     alphas, betas = list(alpha or ()), list(beta or ())
     result = []
     for name in names or [*default] * directions:

@@ -84,14 +84,6 @@ def chosen(function: np.ufunc, x: Array, axis: Any, keep: bool, initial: Any) ->
     return y[(slice(None),) * at + (None,)] if keep else y
 
 
-def largest(x: Array, axis: Any, keep: bool) -> Any:
-    return chosen(np.maximum, x, axis, keep, lowest(x.dtype))
-
-
-def smallest(x: Array, axis: Any, keep: bool) -> Any:
-    return chosen(np.minimum, x, axis, keep, highest(x.dtype))
-
-
 def lowest(dtype: np.dtype[Any]) -> Any:
     """Return a lower bound of all values of a type."""
     return False if dtype.kind == "b" else np.iinfo(dtype).min if dtype.kind in "iu" else -np.inf
@@ -137,7 +129,10 @@ def cumulative(function: np.ufunc, start: int) -> Callable[..., Array]:
 
 
 # Reductions that select an element.
-CHOICES: dict[str, Reduce] = {"ReduceMax": largest, "ReduceMin": smallest}
+CHOICES: dict[str, Reduce] = {
+    "ReduceMax": lambda x, axis, keep: chosen(np.maximum, x, axis, keep, lowest(x.dtype)),
+    "ReduceMin": lambda x, axis, keep: chosen(np.minimum, x, axis, keep, highest(x.dtype)),
+}
 # Reductions that compute with elements.
 SUMS: dict[str, Reduce] = {
     "ReduceSum": lambda x, axis, keep: add(x, axis, x.dtype, keepdims=keep),
@@ -150,19 +145,12 @@ SUMS: dict[str, Reduce] = {
 }
 
 REDUCED = Traits(typed_by=0, sized_by=(1,))
+CHOSEN = replace(REDUCED, chooses=lambda **_: True)
 OPERATORS = [
     *(
-        Operator(
-            name,
-            reduction(lambda *_, function=function: function, False),
-            prepared=True,
-            traits=replace(REDUCED, chooses=lambda **_: True),
-        )
-        for name, function in CHOICES.items()
-    ),
-    *(
-        Operator(name, reduction(lambda *_, function=function: function, True), prepared=True, traits=REDUCED)
-        for name, function in SUMS.items()
+        Operator(name, reduction(lambda *_, function=function: function, rounds), prepared=True, traits=traits)
+        for functions, rounds, traits in ((CHOICES, False, CHOSEN), (SUMS, True, REDUCED))
+        for name, function in functions.items()
     ),
     Operator("ReduceMean", reduction(mean, True), prepared=True, traits=REDUCED),
     Operator("ArgMax", arg(np.ndarray.argmax), 1, traits=SHAPED),

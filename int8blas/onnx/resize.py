@@ -14,7 +14,7 @@ from int8blas.onnx.graph import Array
 from int8blas.onnx.limits import allowed
 from int8blas.onnx.shape import Ints
 from int8blas.onnx.table import Call, Operator, Traits, by_layout
-from int8blas.onnx.types import BYTES
+from int8blas.onnx.types import BYTES, SINGLE
 
 Factors = Array | Sequence[float] | None
 Mode = Literal["nearest", "linear", "cubic"]
@@ -26,7 +26,6 @@ Nearest = Literal["round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "s
 # A coordinate at most HALFWAY from the middle between two positions counts as the middle, because float32 coordinates
 # have rounding errors. onnxruntime 1.32.0 has the same limit.
 HALFWAY = 1e-6
-FLOAT32 = np.dtype(np.float32)
 
 
 class Way(NamedTuple):
@@ -129,22 +128,13 @@ def sizes_from(
     return [*sizes], factors
 
 
-class Steps(NamedTuple):
-    """The data for resizing arrays: the shape of the result, the order of dimensions in memory, and the order back.
-    Each element of `along` has a resized axis, counted in memory order, and the input positions and weights of the
-    outputs along this axis. `outside` says which outputs lie outside the input along an axis."""
-
-    shape: tuple[int, ...]
-    order: list[int]
-    back: list[int]
-    along: list[tuple[int, Array, Array]]
-    outside: list[Array]
-
-
 def find_steps(
     shape: tuple[int, ...], strides: tuple[int, ...], kind: np.dtype[Any], roi: tuple[float, ...],
     scales: tuple[float, ...], sizes: tuple[int, ...], axes: tuple[int, ...], policy: str, way: Way,
-) -> Steps:  # fmt: skip
+) -> tuple[list[int], list[int], list[int], list[tuple[int, Array, Array]], list[Array]]:  # fmt: skip
+    """Return the shape of the result, the order of dimensions in memory, the order back, and two lists. The first list
+    has the resized axes, counted in memory, each with the input positions and weights of the outputs along the axis.
+    The second list says which outputs lie outside the input along an axis."""
     ndim, crop, n = len(shape), way.coordinates == "tf_crop_and_resize", len(axes)
     over = [range(ndim)[axis] for axis in axes]
     counts, factors = sizes_from(shape, scales, sizes, over, policy)
@@ -163,7 +153,7 @@ def find_steps(
             where = coordinates(size, count, count / size, region, way)
             out = (where < 0) | (where > size - 1)
             outside.append(out.reshape([-1 if i == axis else 1 for i in range(ndim)]))
-    return Steps(tuple(result), order, back, along, outside)
+    return result, order, back, along, outside
 
 
 def numbers(values: Any) -> tuple[Any, ...]:
@@ -180,22 +170,24 @@ def resizing(
 ) -> Call:  # fmt: skip
     way = Way(mode, coordinate_transformation_mode, nearest_mode, cubic_coeff_a, bool(exclude_outside),
               bool(antialias), extrapolation_value)  # fmt: skip
-    kind = x.dtype if x.dtype == np.float64 else FLOAT32
-    steps = find_steps(x.shape, x.strides, kind, numbers(roi), numbers(scales), numbers(sizes),
-                     tuple(range(x.ndim) if axes is None else axes), keep_aspect_ratio_policy, way)  # fmt: skip
-    allowed(steps.shape, x.dtype)
+    kind = x.dtype if x.dtype == np.float64 else SINGLE
+    shape, order, back, along, outside = find_steps(
+        x.shape, x.strides, kind, numbers(roi), numbers(scales), numbers(sizes),
+        tuple(range(x.ndim) if axes is None else axes), keep_aspect_ratio_policy, way,
+    )  # fmt: skip
+    allowed(shape, x.dtype)
 
     def call(x: Array, *_: Array | None) -> Array:
-        y = x.transpose(steps.order)
-        for axis, index, weights in steps.along:
+        y = x.transpose(order)
+        for axis, index, weights in along:
             if mode == "nearest":
                 y = y.take(index[0], axis, mode="clip")  # no index is outside; the check would take longer
             else:
                 y = add_weighted(y.astype(kind, copy=False), axis, index, weights)
-        y = y.transpose(steps.back)
-        for out in steps.outside:
+        y = y.transpose(back)
+        for out in outside:
             y = np.where(out, y.dtype.type(extrapolation_value), y)
-        if x.dtype in BYTES and y.dtype == FLOAT32:
+        if x.dtype in BYTES and y.dtype == SINGLE:
             return np.asarray(quantize(y, 1.0, 0, x.dtype))
         if x.dtype.kind in "iu" and y.dtype.kind == "f":
             limits = np.iinfo(x.dtype)

@@ -91,14 +91,13 @@ TEXT = (
 Attributes = dict[str, tuple[int, bool]]
 
 
-def read_entries() -> dict[str, list[str]]:
+@functools.cache
+def entries() -> dict[str, list[str]]:
     """Return the words after each operator's name."""
-    return {words[0]: words[1:] for words in map(str.split, TEXT.split(";"))}
+    return {name: words[1:] for words in map(str.split, TEXT.split(";")) for name in words[0].split(",")}
 
 
-entries = functools.cache(read_entries)
-
-
+@functools.lru_cache(1024)
 def declared_attributes(operator: str, version: int) -> Attributes | None:
     """Return the attributes of an operator in a version of ONNX, or None if the text lacks the version."""
     found: Attributes | None = None
@@ -106,8 +105,8 @@ def declared_attributes(operator: str, version: int) -> Attributes | None:
         name, _, kind = word.partition(":")
         if kind and found is not None:
             found[name] = LETTERS[kind[0]], kind[1:] == "!"
-        elif int(word) <= version:
-            found = {}
-        else:
+        elif int(word.rstrip("+")) > version:
             break
+        elif found is None or not word.endswith("+"):
+            found = {}
     return found

@@ -68,9 +68,8 @@ def session(island: Island, types: Sequence[Any]) -> Any:
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     graph = island.graph
     ports = tuple(replace(value, dtype=dtype) for value, dtype in zip(graph.inputs, types, strict=True))
-    large = {name: array for name, array in graph.constants.items()
-             if array.nbytes >= SHARED_BYTES and array.dtype.kind in "fiu"}  # fmt: skip
-    shared = {name: np.asarray(array, order="C") for name, array in large.items()}
+    shared = {name: np.asarray(array, order="C") for name, array in graph.constants.items()
+              if array.nbytes >= SHARED_BYTES and array.dtype.kind in "fiu"}  # fmt: skip
     model = onnx.ModelProto(ir_version=10)
     for domain, version in island.opsets.items():
         if domain != DOMAIN:

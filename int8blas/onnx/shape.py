@@ -8,7 +8,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
@@ -76,44 +76,26 @@ def concat(*arrays: Array, axis: int) -> Array:
     return joined(arrays, axis)
 
 
-def find_order(strides: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """Return the permutation that sorts dimensions by falling strides, and its inverse. Return None if the dimensions
-    are sorted already."""
+@functools.lru_cache(256)
+def order_in_memory(strides: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """Return the permutation that sorts dimensions by falling strides, and its inverse, or None if they are sorted."""
     to = tuple(sorted(range(len(strides)), key=lambda d: -abs(strides[d])))
     return None if to == tuple(range(len(to))) else (to, tuple(map(to.index, range(len(to)))))
-
-
-order_in_memory = functools.lru_cache(256)(find_order)
 
 
 def joined(parts: Sequence[Array], axis: int, tables: Sequence[Array | None] = ()) -> Array:
     """Concatenate parts in the memory order of the first part. First look up the bytes of parts with a table."""
     first = parts[0]
-    if not tables or all(table is None for table in tables):
-        order = None if first.flags.c_contiguous else order_in_memory(first.strides)
-        if order is None:
-            return np.concatenate(parts, axis)
-        to, back = order
-        with contextlib.suppress(ValueError):  # raised below, in the file's dimensions
-            return np.concatenate([part.transpose(to) for part in parts], back[axis]).transpose(back)
-        tables = [None] * len(parts)
-    along = axis + first.ndim if axis < 0 else axis
-    sizes = [part.shape[along] for part in parts]
-    others = [part.shape[:along] + part.shape[along + 1 :] for part in parts]
-    if others != others[:1] * len(parts):
-        raise ValueError(f"inputs must have equal shapes except in dimension {axis}, got {[x.shape for x in parts]}")
-    shape = (*first.shape[:along], sum(sizes), *first.shape[along + 1 :])
-    kind = next((table.dtype for table in tables if table is not None), np.result_type(*parts))
-    y = np.empty_like(first, kind, shape=shape)
-    begin, lead = 0, (slice(None),) * along
-    for part, size, table in zip(parts, sizes, tables, strict=True):
-        target = y[(*lead, slice(begin, begin + size))]
-        begin += size
-        if table is None:
-            target[...] = part
-        else:
-            look_up(part, table, out=target)
-    return y
+    order = None if first.flags.c_contiguous else order_in_memory(first.strides)
+    if any(table is not None for table in tables):
+        parts = [x if table is None else look_up(x, table) for x, table in zip(parts, tables, strict=True)]
+        order = order or (tuple(range(first.ndim)),) * 2
+    if order is None:
+        return np.concatenate(parts, axis)
+    to, back = order
+    with contextlib.suppress(ValueError):  # raised below, in the file's dimensions
+        return np.concatenate([part.transpose(to) for part in parts], back[axis]).transpose(back)
+    raise ValueError(f"inputs must have equal shapes except in dimension {axis}, got {[x.shape for x in parts]}")
 
 
 @by_layout(1, rounds=False)
@@ -168,13 +150,9 @@ def tile(x: Array, repeats: Ints) -> Array:
 
 @by_layout(3, rounds=False)
 def pad(
-    x: Array,
-    pads: Ints = None,
-    value: Array | float | None = None,
-    axes: Ints = None,
-    *,
+    x: Array, pads: Ints = None, value: Array | float | None = None, axes: Ints = None, *,
     mode: Literal["constant", "edge", "reflect", "wrap"] = "constant",
-) -> Call:
+) -> Call:  # fmt: skip
     cut, every, shape, inside = lay_out_padding(x.shape, ints(pads), None if axes is None else ints(axes))
     allowed(shape, x.dtype)
     number = x.dtype.type(0) if value is None else value.item() if isinstance(value, np.ndarray) else value
@@ -209,18 +187,11 @@ def is_copying(mode: str = "constant", **_: Any) -> bool:
     return mode != "constant"
 
 
-class Padding(NamedTuple):
-    """The steps of a Pad: the part of the array that negative padding keeps (None for the whole array), the positive
-    padding of each dimension, the shape of the result, and the position of the part in the result."""
-
-    cut: tuple[slice, ...] | None
-    every: tuple[tuple[int, int], ...]
-    shape: tuple[int, ...]
-    inside: tuple[slice, ...]
-
-
-def lay_out_padding(sizes: tuple[int, ...], widths: tuple[int, ...], axes: tuple[int, ...] | None) -> Padding:
-    """Return the padding of an array of a shape, from Pad's inputs."""
+def lay_out_padding(
+    sizes: tuple[int, ...], widths: tuple[int, ...], axes: tuple[int, ...] | None
+) -> tuple[tuple[slice, ...] | None, Sequence[tuple[int, int]], tuple[int, ...], tuple[slice, ...]]:
+    """Return the steps of a Pad: the part of the array that negative padding keeps (None for the whole array), the
+    positive padding of each dimension, the shape of the result, and the position of the part in the result."""
     every, half, cut = [(0, 0)] * len(sizes), len(widths) // 2, None
     for axis, before, after in zip(range(half) if axes is None else axes, widths[:half], widths[half:], strict=True):
         every[axis] = before, after
@@ -230,7 +201,7 @@ def lay_out_padding(sizes: tuple[int, ...], widths: tuple[int, ...], axes: tuple
         every = [(max(before, 0), max(after, 0)) for before, after in every]
     shape = tuple(size + before + after for size, (before, after) in zip(sizes, every, strict=True))
     inside = tuple(slice(before, before + size) for (before, _), size in zip(every, sizes, strict=True))
-    return Padding(cut, tuple(every), shape, inside)
+    return cut, every, shape, inside
 
 
 def gather(x: Array, indices: Array, *, axis: int = 0) -> Array:

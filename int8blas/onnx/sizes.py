@@ -20,28 +20,15 @@ COMBINATIONS = 8
 def derived(
     calls: Sequence[tuple[Node, Sequence[str], bool]], inputs: Sequence[str], constants: Collection[str]
 ) -> set[str]:
-    """Return the tensors that depend on shapes alone.
-
-    Parameters
-    ----------
-    calls : sequence of (Node, sequence of str, bool)
-        Each call's node, the names of its arguments, and whether equal arguments give equal results.
-    inputs : sequence of str
-        The graph's inputs, which are arrays.
-    constants : collection of str
-        The names of constant tensors.
-    """
+    """Return the tensors that depend on shapes alone. Each of `calls` has its node, the names of its arguments, and
+    whether equal arguments give equal results. The graph's inputs are arrays."""
     shaped, found = {*inputs, *constants, ""}, {*constants, ""}
     for node, names, pure in calls:
         traits = TABLE.traits_of(node)
         if pure and (found.issuperset(names) or (traits.of_shape and shaped.issuperset(names))):
             found.update(node.outputs)
-        places = traits.sized_by
-        if (
-            places is not None
-            and shaped.issuperset(names)
-            and found.issuperset(names[i] for i in places if i < len(names))
-        ):
+        sizes = [names[i] for i in traits.sized_by or () if i < len(names)]
+        if traits.sized_by is not None and shaped.issuperset(names) and found.issuperset(sizes):
             shaped.update(node.outputs)
     return found.difference(constants, ("",))
 

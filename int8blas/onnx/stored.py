@@ -42,13 +42,7 @@ def plain_port(value: Value) -> list[Any]:
 
 
 def network_of(values: Any) -> Network:
-    """Return the network of plain values.
-
-    Raises
-    ------
-    ValueError
-        If the values are no network.
-    """
+    """Return the network of plain values, after a check that they are a network."""
     try:
         opsets = {str(domain): int(version) for domain, version in values["opsets"].items()}
         # Older files lack "overridable", "floats" and "threads".

@@ -58,19 +58,9 @@ class Cache(np.ndarray):
 
 
 class Factors(NamedTuple):
-    """The two factors of a product of 8-bit integers.
-
-    Parameters
-    ----------
-    a, b : int
-        The positions of the factors.
-    pairs : str
-        The kind of factors: "matrices", the "windows" of images, or the "steps" of a recurrent layer.
-    zero : int, optional
-        The position of the zero point of A.
-    dynamic : bool
-        Whether the node quantizes A itself.
-    """
+    """The positions of the two factors of a product of 8-bit integers, and of the zero point of A. `pairs` is the kind
+    of factors: "matrices", the "windows" of images, or the "steps" of a recurrent layer. If `dynamic`, the node
+    quantizes A itself."""
 
     a: int
     b: int
@@ -185,13 +175,12 @@ class Site:
 class Table:
     """All operators."""
 
-    def __init__(self, *families: Iterable[Operator]) -> None:
+    def __init__(self, rows: Iterable[Operator]) -> None:
         self.rows: dict[tuple[str, str], list[Operator]] = {}
-        for family in families:
-            for row in family:
-                self.rows.setdefault((row.domain, row.name), []).append(row)
-
-        self.traits = {row.kind: row.traits for rows in self.rows.values() for row in rows}
+        self.traits: dict[str, Traits] = {}
+        for row in rows:
+            self.rows.setdefault((row.domain, row.name), []).append(row)
+            self.traits[row.kind] = row.traits
 
     def traits_of(self, node: Node) -> Traits:
         """Return the traits of a node's operator."""
@@ -238,7 +227,8 @@ def by_layout(count: int = 0, *, rounds: bool = True) -> Callable[[Callable[...,
     return declare
 
 
-def find_attributes(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+@functools.cache
+def attributes_of(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
     """Return a function's parameters by name, attributes included."""
     if isinstance(function, np.ufunc):  # its keywords are NumPy's
         return {}
@@ -246,11 +236,9 @@ def find_attributes(function: Callable[..., Any]) -> Mapping[str, inspect.Parame
     return {**(attributes_of(PASSES[function]) if function in PASSES else {}), **own}
 
 
-attributes_of = functools.cache(find_attributes)
-
-
-def find_choices(function: Callable[..., Any], name: str) -> tuple[Any, ...]:
-    """Return the values of a parameter whose annotation is a Literal, or no values for any other parameter."""
+@functools.cache
+def choices_of(function: Callable[..., Any], name: str) -> tuple[Any, ...]:
+    """Return the values of a parameter whose annotation is a Literal; none for other parameters."""
     while name not in signature_of(function).parameters:
         function = PASSES[function]
     annotation = signature_of(function).parameters[name].annotation
@@ -260,26 +248,17 @@ def find_choices(function: Callable[..., Any], name: str) -> tuple[Any, ...]:
     return get_args(hint) if get_origin(hint) is Literal else ()
 
 
-def find_required(function: Callable[..., Any]) -> list[str]:
+@functools.cache
+def required_by(function: Callable[..., Any]) -> list[str]:
     """Return the attributes that a function needs."""
     known = attributes_of(function).items()
     needed = {name for name, each in known if each.kind == each.KEYWORD_ONLY and each.default is each.empty}
     return sorted(needed - GIVEN)
 
 
-choices_of = functools.cache(find_choices)
-required_by = functools.cache(find_required)
-
-
 def check_attributes(operator: Operator, node: Node) -> None:
     """Check a node's attributes. :mod:`reader` has checked the attributes of ONNX's own operators by their schemas,
-    which do not list the allowed strings.
-
-    Raises
-    ------
-    ValueError
-        If an attribute is missing, if the operator lacks it, or if the operator does not take its type or value.
-    """
+    which do not list the allowed strings."""
     known = attributes_of(operator.function)
     unknown = sorted(node.attributes.keys() - known.keys()) if operator.domain == MICROSOFT else []
     if unknown:

@@ -26,22 +26,14 @@ SHORTS = (np.dtype(np.uint16), np.dtype(np.int16))
 FOUR_BITS = ("int4", "uint4")  # the names of the types of 4 bits, which NumPy lacks
 
 
-def find_dtype(number: int) -> np.dtype[Any]:
-    """Return the dtype of an ONNX type number.
-
-    Raises
-    ------
-    ValueError
-        If the type has fewer than 8 bits or is an 8-bit float.
-    """
+@functools.cache
+def dtype_of(number: int) -> np.dtype[Any]:
+    """Return the dtype of an ONNX type number. Types of fewer than 8 bits and 8-bit floats are refused."""
     if number == BFLOAT16:
         return np.dtype(bfloat16_dtype())
     if number not in DTYPES:
         raise ValueError(f"type must be one of {', '.join(DTYPES.values())} or bfloat16, got number {number} of ONNX")
     return np.dtype(DTYPES[number])
-
-
-dtype_of = functools.cache(find_dtype)
 
 
 HALF, SINGLE = np.dtype(np.float16), np.dtype(np.float32)
@@ -67,8 +59,7 @@ def wide(function: Callable[..., Any]) -> Callable[..., Any]:
     """Let a function compute in float32 if its first argument is float16 or bfloat16.
 
     The wrapper converts arguments of 16-bit floats to float32, and rounds float32 results once, to the type of the
-    first argument. In float32, intermediate results neither lose digits nor overflow.
-    """
+    first argument. In float32, intermediate results neither lose digits nor overflow."""
 
     @functools.wraps(function)
     def wrapper(x: Any, *others: Any, **attributes: Any) -> Any:

@@ -32,19 +32,19 @@ def moved_pattern(pattern: Pattern) -> Pattern:
     for node in pattern.graph.nodes:
         traits = TABLE.traits_of(node)
         known = traits.of_shape or keeps_bytes(pattern, node)
-        producer = pattern.producers.get(node.inputs[0]) if known else None
-        if producer is None or not moves_alone(pattern, producer):
+        source = quantized_source(pattern, node.inputs[0]) if known else None
+        if source is None:
             nodes.append(node)
             continue
+        producer = pattern.producers[node.inputs[0]]
         if traits.of_shape:
-            nodes.append(replace(node, inputs=(producer.inputs[0],)))
+            nodes.append(replace(node, inputs=(source.name,)))
             continue
         names = tuple(name and f"{name} in bytes of int8blas" for name in node.outputs)
-        inputs = (producer.inputs[0], *node.inputs[1:])
+        inputs = (source.name, *node.inputs[1:])
         at = traits.filled_by
         if at is not None and len(inputs) > 1:
-            zero = pattern.zero_name(Quantized(producer.inputs[0], producer.inputs[1], producer.input(2)))
-            inputs = (*inputs[:at], zero, *inputs[at + 1 :])
+            inputs = (*inputs[:at], pattern.zero_name(source), *inputs[at + 1 :])
         nodes.append(replace(node, inputs=inputs, outputs=names))
         for name, result in zip(names, node.outputs, strict=True):
             if name:
@@ -54,21 +54,19 @@ def moved_pattern(pattern: Pattern) -> Pattern:
     return pattern.of_nodes(needed(nodes, pattern.graph.outputs))
 
 
-def moves_alone(pattern: Pattern, node: Node) -> bool:
-    """Return whether a node dequantizes by one positive scale, and no consumer computes with the numbers.
+def quantized_source(pattern: Pattern, name: str) -> Quantized | None:
+    """Return the quantized source of a tensor with one positive scale, if no consumer computes with the numbers.
 
-    A consumer may move or choose elements (a positive scale keeps the order of numbers), use the shape, or quantize.
-    """
-    name = node.outputs[0]
+    A consumer may move or choose elements (a positive scale keeps the order of numbers), use the shape, or quantize."""
     found = pattern.dequantized(name)
-    scale = None if found is None else pattern.constant(found.scale)
-    if found is None or scale is None or not positive_finite(scale) or found.axis is not None or name in pattern.kept:
-        return False
-    return all(
+    if found is None or not positive_finite(found.factor) or found.axis is not None or name in pattern.kept:
+        return None
+    alone = all(
         (consumer.operator == "QuantizeLinear" or TABLE.traits_of(consumer).of_shape or keeps_bytes(pattern, consumer))
         and consumer.inputs.index(name) == 0
         for consumer in pattern.consumers[name]
     )
+    return found if alone else None
 
 
 def keeps_bytes(pattern: Pattern, node: Node) -> bool:

@@ -26,13 +26,10 @@ def reflected(at: Array, size: int, align_corners: bool) -> Array:
 
 
 def grid_sample(
-    x: Array,
-    grid: Array,
-    *,
-    align_corners: int = 0,
+    x: Array, grid: Array, *, align_corners: int = 0,
     mode: Literal["linear", "nearest", "cubic", "bilinear", "bicubic"] = "linear",
     padding_mode: Literal["zeros", "border", "reflection"] = "zeros",
-) -> Array:
+) -> Array:  # fmt: skip
     """Sample images (n, c, *sizes) at positions (n, *outputs, dimensions). The coordinates of a position are from -1 to
     1. The coordinate of the last dimension comes first. Positions outside of the image also have weights."""
     kind = mode.removeprefix("bi")

@@ -15,9 +15,9 @@ import numpy as np
 from int8blas.onnx.explain import is_int8
 from int8blas.onnx.graph import Graph, Network, Node, Value
 from int8blas.onnx.operators import TABLE
-from int8blas.onnx.types import FLOAT32
+from int8blas.onnx.types import FLOAT32, HALF, SINGLE
 
-HALF, FLOAT16 = np.dtype(np.float16), 10
+FLOAT16 = 10
 # Attributes that are numbers of types.
 TYPES = ("to", "dtype", "stash_type", "softmax_precision")
 
@@ -47,8 +47,7 @@ def cache_names(graph: Graph) -> set[str]:
     inputs, outputs = ({value.name for value in values} for values in (graph.inputs, graph.outputs))
     names = [name for node in graph.nodes for name in node.inputs]
     found: set[str] = set()
-    has_subgraphs = any(True for node in graph.nodes for _ in node.subgraphs())
-    for node in [] if has_subgraphs else graph.nodes:
+    for node in [] if any(node.subgraphs() for node in graph.nodes) else graph.nodes:
         for at, source in TABLE.traits_of(node).updates.items():
             pair = {node.input(source), *node.outputs[at : at + 1]}
             if len(pair) == 2 and pair & inputs and pair & outputs and all(names.count(name) <= 1 for name in pair):
@@ -73,8 +72,7 @@ def widened_graph(graph: Graph, names: dict[str, str]) -> Graph:
 
 
 def port(value: Value, names: dict[str, str]) -> Value:
-    return replace(value, name=names.get(value.name, value.name),
-                   dtype=np.dtype(np.float32) if value.dtype == HALF else value.dtype)  # fmt: skip
+    return replace(value, name=names.get(value.name, value.name), dtype=SINGLE if value.dtype == HALF else value.dtype)
 
 
 def widened_node(node: Node, names: dict[str, str]) -> Node:

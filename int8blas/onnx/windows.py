@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -62,16 +61,6 @@ class Windows(NamedTuple):
         places = np.arange(self.outputs[d])[:, None] * self.strides[d] - self.padding[d][0]
         places = places + np.arange(self.kernel[d]) * self.dilations[d]
         return np.asarray(((places >= -padding[0]) & (places < size + padding[1])).sum(1))
-
-    def taps(self) -> Iterator[tuple[tuple[int, ...], tuple[Any, ...]]]:
-        """Yield each position in a window, with an index of the padded image that selects the elements at this position
-        of all windows."""
-        for tap in itertools.product(*map(range, self.kernel)):
-            starts = [t * d for t, d in zip(tap, self.dilations, strict=True)]
-            slices = [
-                slice(start, start + n * s, s) for start, n, s in zip(starts, self.outputs, self.strides, strict=True)
-            ]
-            yield tap, (..., *slices)
 
 
 def windows(
@@ -265,16 +254,12 @@ def has_elements(
     return few and all(dilation == 1 for dilation in dilations or ())
 
 
-def window_along(at: Windows, d: int) -> tuple[int, int, int, int]:
-    """Return the window along a spatial dimension in the form that reduce_windows takes."""
-    return at.kernel[d], at.strides[d], at.dilations[d], at.padding[d][0]
-
-
 def reduced(x: Array, at: Windows, maximum: bool) -> Call:
     """Return the function that reduces all windows to sums or maxima: one spatial dimension after the other."""
     if x.dtype.kind == "f":
         to, back = order_of(x)
-        steps = [(back[2 + d], window_along(at, d), count, maximum) for d, count in enumerate(at.outputs)]
+        places = enumerate(zip(at.kernel, at.strides, at.dilations, (before for before, _ in at.padding), strict=True))
+        steps = [(back[2 + d], window, at.outputs[d], maximum) for d, window in places]
 
         def reduce(x: Array) -> Array:
             y = np.ascontiguousarray(x.transpose(to))
@@ -314,9 +299,11 @@ def indices_of(x: Array, y: Array, at: Windows, storage_order: int) -> Array:
     plane = np.arange(x.shape[0] * x.shape[1]).reshape(*x.shape[:2], *[1] * len(spatial)) * math.prod(spatial)
     image, places = padded(x, at.padding, lowest(x.dtype)), np.pad(order, at.padding, constant_values=-1)
     found = np.full(y.shape, -1, np.int64)
-    for _, index in at.taps():
-        place = places[index]
-        found = np.where((found < 0) & (image[index] == y) & (place >= 0), place, found)
+    for tap in reversed(list(np.ndindex(*at.kernel))):  # the first of several positions is chosen last
+        begins = [t * d for t, d in zip(tap, at.dilations, strict=True)]
+        index: Any = [slice(b, b + n * s, s) for b, n, s in zip(begins, at.outputs, at.strides, strict=True)]
+        place = places[*index]
+        found = np.where((image[..., *index] == y) & (place >= 0), place, found)
     return found + plane
 
 

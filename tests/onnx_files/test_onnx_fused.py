@@ -190,6 +190,17 @@ def test_onnxruntime_agrees(case):
     check(session.run(None, feeds), wanted)
 
 
+def test_attention_of_many_queries_has_the_bits_of_few(isa):
+    q, k, v = f(1, 400, 24), f(1, 50, 24), f(1, 50, 24)
+
+    def attention(q):
+        model = model_of("MultiHeadAttention", [q, k, v], dict(num_heads=3), 1, [True], MICROSOFT)
+        return int8blas.onnx.load(model).run(None, {"i0": q, "i1": k, "i2": v})[0]
+
+    few = [attention(q[:, :300]), attention(q[:, 300:])]
+    np.testing.assert_array_equal(attention(q), np.concatenate(few, 1))
+
+
 def test_unknown_activations_are_refused():
     inputs = [f(3, 5), f(5, 4)]
     model = model_of("FusedGemm", inputs, {"activation": "Mish"}, 1, [True], MICROSOFT).SerializeToString()

@@ -131,6 +131,33 @@ def test_a_quantized_product_is_one_node(channels, isa):
     assert np.abs(z.astype(int) - unfused(text, {"x": A})[0]).max() <= 1
 
 
+@pytest.mark.parametrize("quantized", [False, True])
+def test_a_product_of_two_quantized_tensors_is_one_node(quantized, isa):
+    """Such a product is the product of queries and keys."""
+    values = constants(xs=one(XS), xz=one(119, np.uint8), bs=one(0.01), bz=one(-3, np.int8), ys=one(YS),
+                       yz=one(9, np.uint8))  # fmt: skip
+    text = f"""g (uint8[2,5,12] a, int8[2,12,6] b) => (z) <{values}> {{
+        af = DequantizeLinear(a, xs, xz) bf = DequantizeLinear(b, bs, bz) y = MatMul(af, bf)
+        z = {"QuantizeLinear(y, ys, yz)" if quantized else "Identity(y)"} }}"""
+    a, b = RNG.integers(0, 256, (2, 5, 12), np.uint8), RNG.integers(-128, 128, (2, 12, 6), np.int8)
+    model = loaded(text)
+    assert kinds(model)[0] == ("QLinearMatMul" if quantized else "com.microsoft.MatMulIntegerToFloat")
+    sums = ((a.astype(np.int64) - 119) @ (b.astype(np.int64) + 3)).astype(F)
+    wanted = rounded(sums * (XS * F(0.01) / YS), 9) if quantized else sums * (XS * F(0.01))
+    np.testing.assert_array_equal(model.run(None, {"a": a, "b": b})[0], wanted)
+
+
+@pytest.mark.parametrize("shape", [(3, 1), (3, 6)])
+def test_a_bias_for_rows_leaves_a_product_in_float(shape):
+    values = constants(b=B, bs=one(0.004), bz=one(178, np.uint8), xs=one(XS), xz=one(77, np.uint8),
+                       c=RNG.normal(0, 1, shape).astype(F))  # fmt: skip
+    text = f"""g (uint8[3,12] x) => (y) <{values}> {{ a = DequantizeLinear(x, xs, xz)
+        bf = DequantizeLinear(b, bs, bz) y = Gemm(a, bf, c) }}"""
+    model = loaded(text)
+    assert "its bias is not constant" in {call.reason for call in model.explain()}
+    assert_as_unfused(model, text, {"x": A[:3]})
+
+
 def test_weights_that_the_file_has_as_floats_are_quantized_at_load():
     weights = RNG.normal(0, 0.3, (12, 6)).astype(F)
     values = constants(b=weights, bs=one(0.01), bz=one(0, np.int8), xs=one(XS), xz=one(77, np.uint8), ys=one(YS),

@@ -250,6 +250,16 @@ def test_parts_that_are_quantized_alike_are_joined_as_they_are():
     np.testing.assert_array_equal(y, np.concatenate([a, wanted], 1))
 
 
+def test_an_empty_part_is_joined_with_converted_parts():
+    a, b, end = octets((2, 3)), np.empty((2, 0), np.uint8), scalar(5, np.uint8)
+    quantization = [scalar(0.15), scalar(9, np.uint8)]
+    (y,) = run("QLinearConcat", [scalar(0.3), end, a, *quantization, b, *quantization], axis=1)
+    (alone,) = run("QLinearConcat", [scalar(0.3), end, a, *quantization], axis=1)
+    np.testing.assert_array_equal(y, alone)
+    with pytest.raises(ValueError, match=r"equal shapes except in dimension 1, got \[\(2, 3\), \(3, 0\)\]"):
+        run("QLinearConcat", [scalar(0.3), end, a, *quantization, b.reshape(3, 0), *quantization], axis=1)
+
+
 @pytest.mark.parametrize("last", [0, 1])
 def test_means_are_rounded_once(last, isa):
     x = octets((2, 5, 6, 3))
