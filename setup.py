@@ -38,8 +38,8 @@ DIRECTIVES = {
     "embedsignature.format": "clinic",
     "emit_code_comments": "--coverage" in FLAGS,
 }
-# If a list comprehension of Cython 3.3 cannot grow its list, it releases the new item twice. Earlier versions lack this
-# function.
+# If a list comprehension of Cython 3.3 cannot grow its list, it releases the new item twice. Other versions may lack
+# this function.
 with suppress(KeyError):
     APPEND = UtilityCode.load_cached("ListCompAppendAndDecref", "Optimize.c")
     APPEND.impl = APPEND.impl.replace("Py_DECREF(x);", "if (result == 0) Py_DECREF(x);")

@@ -73,7 +73,8 @@ def wrong(error: Exception, note: str) -> ValueError:
 
 def described(error: Exception, node: Node) -> Exception:
     """Return the error to raise for an error of a call, with a note that names its node."""
-    if isinstance(error, WRONG):
+    # onnx's reference implementation raises RuntimeError, which is also the base of NotImplementedError.
+    if isinstance(error, (*WRONG, RuntimeError)) and not isinstance(error, NotImplementedError):
         result = wrong(error, f"in {node}")
         result.__cause__ = error
         return result
