@@ -11,11 +11,13 @@ import sys
 import tempfile
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 from Cython.Build import cythonize
+from Cython.Compiler.Code import UtilityCode
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
@@ -36,6 +38,11 @@ DIRECTIVES = {
     "embedsignature.format": "clinic",
     "emit_code_comments": "--coverage" in FLAGS,
 }
+# If a list comprehension of Cython 3.3 cannot grow its list, it releases the new item twice. Other versions may lack
+# this function.
+with suppress(KeyError):
+    APPEND = UtilityCode.load_cached("ListCompAppendAndDecref", "Optimize.c")
+    APPEND.impl = APPEND.impl.replace("Py_DECREF(x);", "if (result == 0) Py_DECREF(x);")
 # NumPy's C API as of version 2.1, the oldest that pyproject.toml accepts.
 MACROS = [("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION"), ("NPY_TARGET_VERSION", "NPY_2_1_API_VERSION")]
 MACROS += [("CYTHON_USE_TYPE_SPECS", "1")]
@@ -264,6 +271,6 @@ def extension(path):
 if __name__ == "__main__":  # without fork, Cython's processes import this file
     gc.disable()  # collecting Cython's trees would take a third of the time and free a third of the memory
     options = {"force": "--coverage" in FLAGS, "build_dir": "build", "nthreads": os.cpu_count() or 1}
-    options["cache"] = str(CACHE / "cython") if "INT8BLAS_CACHE" in os.environ else False
+    options["cache"] = str(CACHE / "translations") if "INT8BLAS_CACHE" in os.environ else False
     modules = cythonize([*map(extension, sorted(PACKAGE.rglob("*.pyx")))], compiler_directives=DIRECTIVES, **options)
     setup(ext_modules=modules, cmdclass={"build_ext": BuildExt, "build_py": BuildPy})

@@ -10,6 +10,7 @@ parameters. If a stretch would be long, the driver writes the parameters of one 
 from libc.math cimport copysignf, fabsf
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uintptr_t
+from libc.stdlib cimport llabs
 from libc.string cimport memcpy, memset
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
@@ -217,8 +218,8 @@ cdef void memory_order(Order *order, cnp.ndarray out) noexcept:
     for d in range(cnp.PyArray_NDIM(out)):
         if cnp.PyArray_DIM(out, d) == 1:
             continue
-        step, at = abs(cnp.PyArray_STRIDE(out, d)), order.dims
-        while at > 0 and abs(cnp.PyArray_STRIDE(out, order.axes[at - 1])) < step:
+        step, at = llabs(cnp.PyArray_STRIDE(out, d)), order.dims
+        while at > 0 and llabs(cnp.PyArray_STRIDE(out, order.axes[at - 1])) < step:
             order.axes[at] = order.axes[at - 1]
             at -= 1
         order.axes[at] = d
@@ -417,7 +418,7 @@ cdef bint are_one(tuple axes, cnp.ndarray x) noexcept:
     if len(axes) == 1:
         return True
     for i in range(1, len(axes)):
-        if axes[i] != axes[i - 1] + 1:
+        if <int>axes[i] != <int>axes[i - 1] + 1:
             return False
     return cnp.PyArray_IS_C_CONTIGUOUS(x)
 

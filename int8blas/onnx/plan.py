@@ -72,7 +72,8 @@ def wrong(error: Exception, note: str) -> ValueError:
 
 def described(error: Exception, node: Node) -> Exception:
     """Return the error to raise if a call raises an error, with a note that names the node of the call."""
-    if isinstance(error, WRONG):
+    # onnx's reference implementation raises RuntimeError, which is also the base of NotImplementedError.
+    if isinstance(error, (*WRONG, RuntimeError)) and not isinstance(error, NotImplementedError):
         result = wrong(error, f"in {node}")
         result.__cause__ = error
         return result

@@ -19,8 +19,10 @@ def referred(site: Site, **attributes: Any) -> Call:
     if len(attributes.get("prob_a", ())) > 1:
         raise NotImplementedError("prob_a must have one number, as only floats='onnxruntime' computes probabilities of "
                                   f"three or more classes, got {len(attributes['prob_a'])}")  # fmt: skip
+    node, reduction = site.node, attributes.get("reduction", "mean")
+    if reduction not in ("none", "sum", "mean"):
+        raise ValueError(f"attribute 'reduction' of {node} must be one of none, sum, mean, got {reduction!r}")
     onnx = import_module("onnx")
-    node = site.node
     load_op = import_module(f"onnx.reference.ops{'.aionnxml' if node.domain else ''}").load_op
     proto = onnx.helper.make_node(node.operator, node.inputs, node.outputs, domain=node.domain)
     for name, value in attributes.items():

@@ -101,10 +101,11 @@ def joined(parts: Sequence[Array], axis: int, tables: Sequence[Array | None] = (
 @by_layout(1, rounds=False)
 def split(x: Array, split: Ints = None, *, axis: int = 0, num_outputs: int | None = None, outputs: int) -> Call:
     length = x.shape[axis]
+    if num_outputs not in (None, outputs):
+        raise ValueError(f"num_outputs must be {outputs}, the number of outputs, got {num_outputs}")
     if split is None:
-        count = num_outputs or outputs
-        part = -(-length // count) if num_outputs else length // count
-        begins = [min(part * i, length) for i in range(count)]
+        part = -(-length // outputs) if num_outputs else length // outputs
+        begins = [min(part * i, length) for i in range(outputs)]
     else:
         sizes = ints(split)
         if sum(sizes) != length or min(sizes, default=0) < 0:

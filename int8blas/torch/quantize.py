@@ -248,7 +248,8 @@ def quantize_(
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as described above, or if a weight is not finite. A note names the module.
+        If an argument is not as described above, or if a weight is not finite. A note names the module. Modules before
+        it are int8 then.
 
     Warns
     -----

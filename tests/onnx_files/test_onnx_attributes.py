@@ -4,6 +4,7 @@ import inspect
 import subprocess
 import sys
 
+import numpy as np
 import onnx
 import onnx.defs
 import pytest
@@ -42,6 +43,7 @@ def node(text, **options):
     ('y = DepthToSpace<blocksize = 1, mode = "DRC">(x)', {}, r"'mode' of .* must be one of DCR, CRD, got 'DRC'"),
     ('y = Resize<mode = "area">(x, , s)', {}, r"'mode' of .*Resize.* one of nearest, linear, cubic, got 'area'"),
     ('y = Resize<keep_aspect_ratio_policy = "larger">(x, , s)', {}, r"one of stretch, .*, got 'larger'"),
+    ('y = NegativeLogLikelihoodLoss<reduction = "max">(x, w)', {}, r"'reduction' of .* of none, sum, mean, got 'max'"),
     ('y = com.microsoft.FusedMatMul<alpha = "x">(x, x)', {}, r"'alpha' of .* must be a number, got 'x'"),
     ("y = com.microsoft.FusedConv<groups = 2>(x, w)", {}, r"FusedConv.* must have attributes .*, got groups"),
     ('y = com.microsoft.FusedConv<auto_pad = "FULL">(x, w)', {}, r"'auto_pad' of .* one of NOTSET, .*, got 'FULL'"),
@@ -51,6 +53,18 @@ def test_wrong_attributes_are_refused(text, options, message):
     text = f"s = Constant<value_floats = [1.0, 1.0, 2.0, 2.0]>() {text}" if "Resize" in text else text
     with pytest.raises(ValueError, match=message):
         node(text, microsoft="com.microsoft" in text, **options)
+
+
+@pytest.mark.parametrize(("graph", "message"), [
+    ("(float[4] x) => (a, b) { a, b = Split<num_outputs = 3>(x) }", "num_outputs must be 2, .*, got 3"),
+    ("(float[4] x) => (a, b, c) { a, b, c = Split<num_outputs = 2>(x) }", "num_outputs must be 3, .*, got 2"),
+    ("(float[4] x) => (y) <int64[4] t = {0, 1, 0, 1}> { y = NegativeLogLikelihoodLoss(x, t) }", "invalid for its oper"),
+])  # fmt: skip
+def test_attributes_and_inputs_that_a_run_finds_wrong(graph, message):
+    model = loaded("g " + graph)
+    with pytest.raises(ValueError, match=message) as caught:
+        model.run(None, {"x": np.ones(4, np.float32)})
+    assert caught.value.__notes__
 
 
 def test_stored_schemas_are_onnxs():
