@@ -10,7 +10,8 @@ inserted and multiplied. If a stride is larger than the kernel, the sums of the 
 
 One convolution computes neighbouring phases of a line whose windows are equal. Its output channels are the channels of
 several neighbouring outputs. With few output channels, one convolution computes all phases of a line. Its window then
-is the union of the windows of these outputs. Taps outside of an output's own window have weights of 0.
+is the union of the windows of these outputs. Taps outside of an output's own window have weights of 0. If the last
+period of a line is incomplete, the layer computes whole periods in another array, and copies the outputs that exist.
 
 Outputs with empty sums are equal, unless a post-op reads a value for each output. So the layer computes one pixel of
 these outputs, and copies it.
@@ -25,11 +26,10 @@ from libc.string cimport memcpy
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
-from int8blas.convolution.filters cimport Filling, Filters, Images, fill_lines, is_empty
-from int8blas.convolution.layer cimport ConvolutionLayer, Phase
+from int8blas.convolution.filters cimport Filling, Filters, Images, fill_lines, is_empty, set_images
+from int8blas.convolution.layer cimport ConvolutionLayer, Phase, Values
 from int8blas.convolution.views cimport takes_folded
 from int8blas.core.file import register
-from int8blas.core.kernels cimport I8_PANEL
 from int8blas.core.memory cimport acquire, release
 from int8blas.core.spatial import halves, per_dimension
 from int8blas.core.threads cimport GIL_BYTES, THREAD_BYTES, run_work
@@ -38,6 +38,8 @@ from int8blas.stage.output_stage cimport Bound
 cnp.import_array()
 
 cdef enum:
+    # The maximum number of output channels of a convolution that computes all phases of a line.
+    FOLDED_CHANNELS = 16
     # The bytes of the repeated pixel that are copied at once. The repeated pixel stays in the L1 cache.
     PATTERN_BYTES = 1024
 
@@ -170,12 +172,39 @@ cdef class Deconvolution(ConvolutionLayer):
         absent = 3 - self._spatial
         return Phase(filters, taps, (0,) * absent + first, (1,) * absent + steps, filters is not self._nothing)
 
+    cdef bint is_one_period(self):
+        """Return whether one convolution computes all phases of a line, if the line has only whole periods."""
+        return (self._nothing is None and len(self._dimensions[-1]) * self._shape[1] <= FOLDED_CHANNELS
+                and self.dilation[self._spatial - 1] == 1)
+
+    cdef bint folds(self, const Images *whole, Bound bound):
+        """Return whether one convolution may compute several phases of a line."""
+        cdef Phase one = self._phases[0]
+        return (len(self._dimensions[-1]) > 1 and self.groups == 1 and one.filters.window.channels > 0
+                and whole.size[4] > 0 and self._zeros is None and not self._saturating
+                and takes_folded(one.filters, bound, whole))
+
+    cdef int execute(self, cnp.ndarray x, cnp.ndarray target, Bound bound, Values values, int64_t first,
+                     int64_t count, bint keeps) except -1:
+        cdef Images whole
+        cdef int64_t stride = self.strides[self._spatial - 1], missing
+        cdef cnp.ndarray wider
+        if not bound.far and not self._wide and not self._layer.has_sum and self.is_one_period():
+            set_images(&whole, target, self._channels_last)
+            missing = (stride - whole.size[3] % stride) % stride
+            if missing > 0 and self.folds(&whole, bound):
+                size = (*(<object>target).shape[1:-2], whole.size[3] + missing, whole.size[4])
+                wider = np.empty((count, *size), self.dst_dtype)
+                ConvolutionLayer.execute(self, x[first:first + count], wider, bound, values, 0, count, False)
+                target[first:first + count] = wider[..., :whole.size[3], :]
+                return 0
+        return ConvolutionLayer.execute(self, x, target, bound, values, first, count, keeps)
+
     cdef list neighbours(self, int64_t rest):
         """Return the ranges of phases of a line that one convolution computes. A line of the destination has `rest`
         outputs in its last, incomplete period."""
         inner, ranges, previous = self._dimensions[-1], [], None
-        if (rest == 0 and self._nothing is None and len(inner) * self._shape[1] <= I8_PANEL
-                and self.dilation[self._spatial - 1] == 1):
+        if rest == 0 and self.is_one_period():
             return [(0, len(inner))]
         for r, (first, taps, gap, before) in enumerate(inner):
             # Phases from `rest` on have one output less.
@@ -263,11 +292,8 @@ cdef class Deconvolution(ConvolutionLayer):
         """
         cdef int64_t size, rest = whole.size[3] % <int64_t>self.strides[self._spatial - 1]
         cdef int d, behind
-        cdef Phase one = self._phases[0]
         cdef list phases = self._phases
-        if (len(self._dimensions[-1]) > 1 and self.groups == 1 and one.filters.window.channels > 0
-                and whole.size[4] > 0 and self._zeros is None and not self._saturating
-                and takes_folded(one.filters, bound, whole)):
+        if self.folds(whole, bound):
             phases = self._folded.get(rest)
             if phases is None:
                 phases = self._folded.setdefault(rest, self.fold_phases(rest))
