@@ -54,6 +54,35 @@ I8_TYPE_RUNS(run_f16, I8_TYPE_F16)
 I8_TYPE_RUNS(run_bf16, I8_TYPE_BF16)
 #undef I8_TYPE_RUNS
 
+/* Sum `chunks` chunks of rows from column j on, or only the first `some` columns of a chunk if `some` is not 0. */
+I8_INLINE void i8_sum_chunks(const i8_sum_rows_args *t, int64_t j, const int chunks, const int some)
+{
+    i8_floats sum[4];
+    char rest[I8_CHUNK] = {0};
+    I8_FOR(c, chunks) sum[c] = i8_floats_set(0);
+    for (int64_t i = 0; i < t->count; ++i) {
+        const char *x = (const char *)t->table + t->indices[i] * t->row + j;
+        const i8_floats scale = i8_floats_set(t->scales[t->indices[i]]);
+        if (some)
+            x = memcpy(rest, x, (size_t)some);
+        I8_FOR(c, chunks)
+            sum[c] = i8_floats_add(sum[c], i8_floats_mul(scale, i8_chunk_of(x + c * I8_CHUNK, I8_TYPE_S8)));
+    }
+    I8_FOR(c, chunks)
+        i8_store_chunk(sum[c], I8_TYPE_F32, (char *)(t->y + j + c * I8_CHUNK), some ? some : I8_CHUNK);
+}
+
+static void i8_sum_rows(const i8_sum_rows_args *t)
+{
+    int64_t j = 0;
+    for (; j + 4 * I8_CHUNK <= t->n; j += 4 * I8_CHUNK)
+        i8_sum_chunks(t, j, 4, 0);
+    for (; j + I8_CHUNK <= t->n; j += I8_CHUNK)
+        i8_sum_chunks(t, j, 1, 0);
+    if (j < t->n)
+        i8_sum_chunks(t, j, 1, (int)(t->n - j));
+}
+
 /* -------------------------------------------------------------------------------------------------------- bytes --- */
 
 /* With vectors the table is 16 vectors of 16 bytes. The low bits of x index each vector. The high bits then select one
