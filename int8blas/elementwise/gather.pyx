@@ -289,26 +289,9 @@ cdef int sum_some_bags(const void *shared, int64_t part, int64_t parts) noexcept
 
 
 def sum_bags(cnp.ndarray table not None, indices, cnp.ndarray scales not None, cnp.ndarray starts not None, bint mean):
-    """Return the sums, or the means, of bags of rows of a table of int8, which has a scale for each row.
-
-    Parameters
-    ----------
-    table : ndarray of int8, shape (rows, columns)
-        The table, in C order.
-    indices : array_like of int
-        The numbers of the rows of all bags.
-    scales : ndarray of float32, shape (rows,)
-        The scale of each row.
-    starts : ndarray of int64, shape (bags + 1,)
-        The position of the first index of each bag, and the end of the last bag.
-    mean : bool
-        Whether to divide the sums by the number of rows of the bag.
-
-    Returns
-    -------
-    ndarray of float32, shape (bags, columns), or None
-        None if `starts` does not grow from 0 to at most the number of indices.
-    """
+    """Return the sums, or the means, of bags of rows of a C-ordered table of int8 with a float32 scale for each row, in
+    float32. Bag i has the indices from starts[i] to starts[i + 1]. Return None if `starts`, of int64, does not grow
+    from 0 to at most the number of indices."""
     cdef cnp.ndarray chosen = checked_indices(indices, cnp.PyArray_DIM(table, 0)), result
     cdef BagJob job
     cdef int64_t i
