@@ -246,6 +246,14 @@ cdef extern from "isa/kernels.h" nogil:
 
     ctypedef void (*i8_elements_fn)(const i8_elements_args *) noexcept nogil
 
+    ctypedef struct i8_sum_rows_args:
+        int64_t n, count
+        const int8_t *table
+        ptrdiff_t row
+        const float *scales
+        const int64_t *indices
+        float *y
+
     ctypedef struct i8_image:
         const uint8_t *src
         const uint8_t *end
@@ -609,6 +617,7 @@ cdef extern from "isa/kernels.h" nogil:
         void (*apply)(const i8_post_op *op, float *y, const float *x, const float *z, int64_t z_step,
                       int64_t n) noexcept nogil
         void (*store[6])(void *out, const float *y, int64_t n, float scale, float zero) noexcept nogil
+        void (*sum_rows)(const i8_sum_rows_args *) noexcept nogil
         void (*lookup)(uint8_t *out, const uint8_t *x, int64_t n, const uint8_t *table) noexcept nogil
         void (*spread)(int32_t *out, const int32_t *values, int64_t count, int64_t repeats, int64_t start,
                        int64_t n) noexcept nogil

@@ -1,13 +1,14 @@
 """Gather rows of a quantized table and dequantize them: the embedding of tokens."""
 
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport INT32_MAX, INT32_MIN, int32_t, int64_t
+from libc.stdint cimport INT32_MAX, INT32_MIN, int8_t, int32_t, int64_t
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.core.arrays cimport (
     as_array, axis_from, elements, elements_output, integers_in_range, one_or_shaped, scale_numbers)
-from int8blas.core.kernels cimport I8_S32, I8_S8, I8_U8, current_kernels, i8_elements_args, i8_elements_fn
+from int8blas.core.kernels cimport (
+    I8_S32, I8_S8, I8_U8, current_kernels, i8_elements_args, i8_elements_fn, i8_sum_rows_args)
 from int8blas.core.results cimport empty, empty_of
 from int8blas.core.split cimport ceil_div, share
 from int8blas.core.threads cimport KEEPS_GIL_BYTES, THREAD_BYTES, run_work, threads_for
@@ -261,6 +262,58 @@ def gather(table, indices, scale=1.0, zero_point=0, *, axis=None, out=None):
         job.out = cnp.PyArray_BYTES(result)
         do_all(&job)
     return result if out is None else out
+
+
+cdef struct BagJob:
+    GatherJob rows              # without parameters; `out` has a row for each bag
+    i8_sum_rows_args sum
+    void (*function)(const i8_sum_rows_args *) noexcept nogil
+    const int64_t *starts       # the first index of each bag, and the end of the last bag
+    bint mean
+
+
+cdef int sum_some_bags(const void *shared, int64_t part, int64_t parts) noexcept nogil:
+    """Sum the rows of one part of the bags."""
+    cdef const BagJob *job = <const BagJob *>shared
+    cdef i8_sum_rows_args t = job.sum
+    cdef int64_t bag, i, j
+    for bag in range(share(job.rows.count, part, parts), share(job.rows.count, part + 1, parts)):
+        t.count, t.indices = job.starts[bag + 1] - job.starts[bag], job.rows.indices + job.starts[bag]
+        for i in range(t.count):  # fetch the rows of the next bag
+            prefetch_row(&job.rows, job.starts[bag] + i, t.count, job.starts[job.rows.count])
+        t.y = <float *>job.rows.out + bag * t.n
+        job.function(&t)
+        for j in range(t.n if job.mean and t.count > 1 else 0):
+            t.y[j] /= <float>t.count
+    return 0
+
+
+def sum_bags(cnp.ndarray table not None, indices, cnp.ndarray scales not None, cnp.ndarray starts not None, bint mean):
+    """Return the sums, or the means, of bags of rows of a C-ordered table of int8 with a float32 scale for each row, in
+    float32. Bag i has the indices from starts[i] to starts[i + 1]. Return None if `starts`, of int64, does not grow
+    from 0 to at most the number of indices."""
+    cdef cnp.ndarray chosen = checked_indices(indices, cnp.PyArray_DIM(table, 0)), result
+    cdef BagJob job
+    cdef int64_t i
+    cdef double size
+    cdef int parts
+    job.starts, job.rows.count = <const int64_t *>cnp.PyArray_DATA(starts), cnp.PyArray_DIM(starts, 0) - 1
+    if job.rows.count < 0 or job.starts[0] != 0 or job.starts[job.rows.count] > cnp.PyArray_SIZE(chosen):
+        return None
+    for i in range(job.rows.count):
+        if job.starts[i] > job.starts[i + 1]:
+            return None
+    result = empty_of((job.rows.count, cnp.PyArray_DIM(table, 1)), cnp.NPY_FLOAT32)
+    job.function, job.mean = current_kernels().elementwise.sum_rows, mean
+    job.rows.indices, job.rows.out = <const int64_t *>cnp.PyArray_DATA(chosen), cnp.PyArray_BYTES(result)
+    job.rows.table, job.rows.columns = cnp.PyArray_BYTES(table), cnp.PyArray_DIM(table, 1)
+    job.rows.row = job.rows.columns
+    job.sum.n, job.sum.row, job.sum.table = job.rows.columns, job.rows.row, <const int8_t *>job.rows.table
+    job.sum.scales = <const float *>cnp.PyArray_DATA(scales)
+    size = <double>job.starts[job.rows.count] * job.rows.columns
+    parts = threads_for(size, THREAD_BYTES, <double>job.rows.count)
+    run_work(sum_some_bags, &job, parts, size, THREAD_BYTES, GIL_BYTES)
+    return result
 
 
 cdef bint ready(cnp.ndarray table, cnp.ndarray out):

@@ -30,13 +30,14 @@ from int8blas.core.split cimport ceil_div, part_count, share
 from int8blas.core.threads cimport parallel_for
 from int8blas.gemm.copies cimport (
     copied_bytes, copies_operands, copy_operands, keep_columns, skips_columns, skips_rows, spreads_b)
-from int8blas.gemm.operand cimport address, has_zero, zero_of
+from int8blas.gemm.operand cimport has_zero, zero_of
 from int8blas.gemm.output cimport set_target
 from int8blas.gemm.path cimport Planned, planned_threads
 from int8blas.gemm.paths.tiny cimport run_tiny
 from int8blas.gemm.plan cimport Resolved, choose_form, fit_threads, plan_form, skips_plan
 from int8blas.gemm.problem cimport (
-    LOWER, STEP_K, UPPER, element, row_scales_from, slice_columns, slice_k, slice_rows, transpose_problem)
+    LOWER, STEP_K, UPPER, element, find_row_terms, row_scales_from, slice_columns, slice_k, slice_rows,
+    transpose_problem)
 from int8blas.gemm.squares cimport find_column_squares
 
 
@@ -136,8 +137,7 @@ cdef void store_totals(const Problem *g, const Plan *p, const int64_t *totals) n
         if g.panels.data is not NULL:
             o.ao = &ao
             if has_zero(&g.b):
-                g.kernels.packing.row_sums(&row_term, 1, g.k, address(&g.a, row, 0), g.a.row, g.a.column, g.a.sign_flip)
-                row_term -= g.k * ao
+                find_row_terms(g, row, 1, &row_term)
                 o.row_term = &row_term
         column, end = first_column(g, row), end_column(g, row)
         while column < end:

@@ -15,8 +15,9 @@ from int8blas.core.split cimport ceil_div, leading_share, round_up
 from int8blas.gemm.dynamic_source cimport quantize_rows, source_parameters
 from int8blas.gemm.nest cimport (
     A_BY_COLUMNS, A_PACKED, A_WIDENED, Cursor, RowVectors, groups_of, outer_bo, padded_row, wide_row)
-from int8blas.gemm.operand cimport address, zero_of
-from int8blas.gemm.problem cimport Problem, has_contiguous_rows, is_generated, row_offset, zero_by_row
+from int8blas.gemm.operand cimport address
+from int8blas.gemm.problem cimport (
+    Problem, find_row_terms, has_contiguous_rows, has_row_offset, is_generated, row_offset, zero_by_row)
 
 cdef enum:
     # The number of tiles that are packed together if A has contiguous columns. The rows of 8 tiles, at most 8 in a
@@ -30,14 +31,12 @@ cdef void start_rows(LoopState *loop) noexcept nogil:
     cdef const RowVectors *v = &loop.arena.rows
     cdef int64_t row = loop.at.row, rows = loop.at.rows, i
     cdef const int64_t *zeros
-    cdef uint32_t init
+    cdef int64_t bo = g.b.zero_point if v.row_term is not NULL and not outer_bo(g, loop.p) else 0
     if v.row_term is not NULL and g.source.dynamic is NULL:
         if g.source.image is not NULL:
             memcpy(v.row_term, g.known.window_sums + row, rows * sizeof(int64_t))
         else:
-            g.kernels.packing.row_sums(v.row_term, rows, g.k, address(&g.a, row, 0), g.a.row, g.a.column, g.a.sign_flip)
-            for i in range(rows):
-                v.row_term[i] -= g.k * zero_of(&g.a, row + i)
+            find_row_terms(g, row, rows, v.row_term)
     if v.scale is not NULL:
         source_parameters(g, row, rows, v.scale, v.zero)
     if v.ao is not NULL:
@@ -45,13 +44,13 @@ cdef void start_rows(LoopState *loop) noexcept nogil:
         for i in range(rows):
             v.ao[i] = zeros[i] if zero_by_row(g) else g.a.zero_point
     if v.row_init is not NULL:
-        for i in range(rows):
-            init = 0
-            if g.b.zero_point != 0 and v.row_term is not NULL and not outer_bo(g, loop.p):
-                init -= <uint32_t>g.b.zero_point * <uint32_t>v.row_term[i]
-            if loop.p.common.from_registers:
-                init += <uint32_t>row_offset(g, row + i)
-            v.row_init[i] = <int32_t>init
+        if bo != 0:
+            g.kernels.packing.scale_sums(v.row_init, v.row_term, rows, <int32_t>-bo)
+        else:
+            memset(v.row_init, 0, rows * sizeof(int32_t))
+        if loop.p.common.from_registers and has_row_offset(g):
+            for i in range(rows):
+                v.row_init[i] = <int32_t>(<uint32_t>v.row_init[i] + <uint32_t>row_offset(g, row + i))
 
 
 cdef void copy_tail(const LoopState *loop) noexcept nogil:

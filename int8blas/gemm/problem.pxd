@@ -117,6 +117,7 @@ cdef struct Problem:
     FourBits four_bits          # the packed B', if it has 4 bits
 
 
+cdef void find_row_terms(const Problem *g, int64_t row, int64_t rows, int64_t *terms) noexcept nogil
 cdef void transpose_problem(Problem *t, const Problem *g) noexcept nogil
 cdef bint applies_from_registers(const Problem *g) noexcept nogil
 cdef int64_t product_bound(const Problem *g) noexcept nogil

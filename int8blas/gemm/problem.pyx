@@ -7,7 +7,7 @@ from libc.stdlib cimport llabs
 from int8blas.core.kernels cimport (
     I8_DISTANCES, I8_FLOAT, I8_INT64, I8_PANEL, I8_QUANTIZED, I8_TYPE_F32, I8_TYPE_S8, I8_TYPE_S32, I8_TYPE_U8,
     i8_epilogue, i8_stage)
-from int8blas.gemm.operand cimport SHIFT, transposed
+from int8blas.gemm.operand cimport SHIFT, address, transposed
 from int8blas.gemm.problem cimport is_quantized, start_epilogue
 
 cdef enum:
@@ -44,6 +44,18 @@ cdef int64_t offset_bound(const Problem *g) noexcept nogil:
         for i in range(g.n):
             largest = max(largest, llabs(e.co_cols[i]))
     return largest
+
+
+cdef void find_row_terms(const Problem *g, int64_t row, int64_t rows, int64_t *terms) noexcept nogil:
+    """Compute the sums of some rows of A - ao, which zero points of B multiply."""
+    cdef int64_t i, shift = g.k * g.a.zero_point
+    g.kernels.packing.row_sums(terms, rows, g.k, address(&g.a, row, 0), g.a.row, g.a.column, g.a.sign_flip)
+    if g.a.zero_points is not NULL:
+        for i in range(rows):
+            terms[i] -= g.k * g.a.zero_points[row + i]
+    elif shift != 0:
+        for i in range(rows):
+            terms[i] -= shift
 
 
 cdef void transpose_problem(Problem *t, const Problem *g) noexcept nogil:

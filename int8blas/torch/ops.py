@@ -25,7 +25,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from int8blas.convolution.convolution import Convolution
 from int8blas.convolution.deconvolution import Deconvolution
 from int8blas.core.threads import num_threads
-from int8blas.elementwise.gather import gather
+from int8blas.elementwise.gather import gather, sum_bags
 from int8blas.gemm.four_bits import PackedB4
 from int8blas.gemm.packing import PackedB, restore_packed
 from int8blas.layers.inner_product import InnerProduct
@@ -112,6 +112,15 @@ def thread_limit() -> AbstractContextManager[Any]:
     return num_threads(threads) if threads < num_threads() else nullcontext()
 
 
+def limited(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """Call a function of int8blas, which then uses no more threads than torch does."""
+    threads = get_num_threads()
+    if threads >= num_threads():
+        return function(*arguments, **options)
+    with num_threads(threads):
+        return function(*arguments, **options)
+
+
 def array_of(x: Tensor) -> np.ndarray[Any, Any]:
     """Return a tensor of floats as an array of float32, which shares the memory of a float32 tensor."""
     if x.requires_grad:
@@ -127,14 +136,7 @@ def multiply(layer: Callable[..., Any], x: Tensor) -> Tensor:
             f"input must be float32, bfloat16 or float16, got {x.dtype}: convert it, or keep the module float "
             f"(filter= of int8blas.torch.quantize_)"
         )
-    source = array_of(x)
-    threads = get_num_threads()
-    if threads < num_threads():
-        with num_threads(threads):
-            result = layer(source)
-    else:
-        result = layer(source)
-    y = torch.from_numpy(result)
+    y = from_numpy(limited(layer, array_of(x)))
     return y if x.dtype == torch.float32 else y.to(x.dtype)
 
 
@@ -322,9 +324,24 @@ convolution.register_vmap(refuse_vmap("Int8Conv", "give it the whole batch, x of
 
 def find_rows(indices: Tensor, quantized: Tensor, scale: Tensor) -> Tensor:
     """Return rows of an int8 table in float32."""
-    with thread_limit():
-        rows = gather(quantized.numpy(), indices.numpy(), scale.numpy(), axis=0)
-    return torch.from_numpy(rows)
+    return from_numpy(limited(gather, quantized.numpy(), indices.numpy(), scale.numpy(), axis=0))
+
+
+def find_bags(
+    indices: Tensor, offsets: Tensor | None, quantized: Tensor, scale: Tensor, mean: bool, include_last_offset: bool
+) -> Tensor | None:
+    """Return the sums or the means of bags of rows of an int8 table, as ``embedding_bag`` does. Return None if the
+    indices or the offsets are not as ``embedding_bag`` needs them."""
+    if offsets is None and indices.dim() == 2:
+        starts = np.arange(indices.shape[0] + 1) * indices.shape[1]
+    elif offsets is not None and indices.dim() == 1 and offsets.dim() == 1:
+        starts = offsets.numpy().astype(np.int64)
+        if not include_last_offset:
+            starts = np.append(starts, len(indices))
+    else:
+        return None
+    bags = limited(sum_bags, quantized.numpy(), indices.numpy(), scale.numpy(), starts, mean)
+    return None if bags is None else from_numpy(bags)
 
 
 @torch.library.custom_op("int8blas::embedding", mutates_args=(), device_types="cpu")

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor, from_numpy, nn
 from torch.fx import Proxy
 from torch.nn import functional
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
@@ -28,6 +28,7 @@ from int8blas.torch.ops import (
     array_of,
     described,
     layer_of,
+    limited,
     refuse_gradient,
     refuse_vmap,
     runs_now,
@@ -465,10 +466,36 @@ class Int8RecurrentCell(nn.Module):
         """Return the next state, or the next h and c, for (sequences, inputs) or (inputs,), as torch's cell does."""
         if isinstance(input, Proxy):
             return as_leaf(self, input, hx)
+        states = () if hx is None else tuple(hx) if isinstance(hx, (tuple, list)) else (hx,)
+        if not torch.compiler.is_compiling() and self._is_plain(input, states):
+            return self._step(input, states)
         if hx is not None:
             hx = tuple(each.unsqueeze(0) for each in hx) if isinstance(hx, (tuple, list)) else hx.unsqueeze(0)
         _, last = self.layer(input.unsqueeze(0), hx)
         return tuple(each.squeeze(0) for each in last) if isinstance(last, tuple) else last.squeeze(0)
+
+    def _is_plain(self, x: Tensor, states: tuple[Tensor, ...]) -> bool:
+        """Return whether source and states are float32 matrices of the right sizes, which nothing traces."""
+        layer, rows = self.layer, x.shape[0] if x.dim() == 2 else 0
+        shapes = [(rows, layer.input_size), *[(rows, layer.hidden_size)] * len(states)]
+        return len(states) in (0, 1 + (layer.mode == "LSTM")) and all(
+            runs_now(each) and each.dtype is FLOAT32 and each.shape == shape
+            for each, shape in zip((x, *states), shapes, strict=True)
+        )
+
+    def _step(self, x: Tensor, states: tuple[Tensor, ...]) -> Any:
+        """Return the next states, as :class:`Int8Recurrent` does, without an operator of torch."""
+        layer = self.layer
+        (steps,), count = layer._current(), 1 + (layer.mode == "LSTM")
+        none = np.zeros((len(x), layer.hidden_size), np.float32)
+        source, *given = [np.ascontiguousarray(array_of(each)) for each in (x, *states)]
+        given = given or [none] * count
+        if count == 2:
+            _, *last = limited(steps, source[None], given[0][None], given[1][None])
+            return tuple(from_numpy(each[0]) for each in last)
+        _, last = limited(steps[0], source[None], None, given[0], None)
+        y = from_numpy(last)
+        return lowered(y) if layer.lowers else y
 
     def dequantized(self) -> nn.RNNCellBase:
         """Return a cell of torch with these weights, in their original dtype.

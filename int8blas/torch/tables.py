@@ -10,7 +10,7 @@ from torch.fx import Proxy
 from torch.nn import functional
 
 from int8blas.torch.modules import WeightedModule, as_leaf, quantized_rows
-from int8blas.torch.ops import FLOAT32, embedding, find_rows, runs_now
+from int8blas.torch.ops import FLOAT32, embedding, find_bags, find_rows, runs_now
 
 
 class Int8Embedding(WeightedModule):
@@ -139,6 +139,21 @@ class Int8EmbeddingBag(Int8Embedding):
         """
         if isinstance(input, Proxy):
             return as_leaf(self, input, offsets, per_sample_weights)
+        if (
+            per_sample_weights is None and self.padding_idx is None and self.mode != "max" and self.dtype is FLOAT32
+            and not torch.compiler.is_compiling() and runs_now(input) and (offsets is None or runs_now(offsets))
+        ):  # fmt: skip
+            try:
+                buffers: dict[str, Any] = self._buffers  # attributes of modules take 1 us
+                bags = find_bags(
+                    input, offsets, buffers["quantized"], buffers["scale"], self.mode == "mean",
+                    self.include_last_offset,
+                )  # fmt: skip
+            except (TypeError, ValueError, IndexError) as error:
+                error.add_note(f"in {self.told()}")
+                raise
+            if bags is not None:
+                return bags
         rows = super().forward(input.reshape(-1))
         places = torch.arange(input.numel()).view(input.shape)
         padding = None

@@ -137,11 +137,11 @@ def test_output_padding_adds_to_the_end(isa, rng):
             ).check()
 
 
-@pytest.mark.parametrize("oc", range(1, 17))
+@pytest.mark.parametrize("oc", [*range(1, 17), 18, 24])
 @pytest.mark.parametrize("stride", [2, 3])
 def test_deconvolutions_to_few_channels(isa, stride, oc, rng):
-    """With few channels, the outputs between two pixels of the source are computed together if the lines of the
-    destination can be divided by the stride."""
+    """With few channels, the outputs between two pixels of the source are computed together, whether or not the lines
+    of the destination can be divided by the stride."""
     for number, (kernel, padding, extra) in enumerate(product((stride, stride + 1, 5), (0, 1), (0, 1))):
         for size in ((13,), (9, 13), (3, 4, 9)):
             random_convolution(

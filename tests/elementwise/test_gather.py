@@ -1,6 +1,6 @@
 """gather has the bits of dequantize and then indexing, and errors name the argument before anything is written."""
 
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -9,6 +9,7 @@ from arrays import Canary, assert_same, guarded, needs_mprotect, random_values, 
 from elementwise import WIDE
 
 import int8blas
+from int8blas.elementwise.gather import sum_bags
 
 DTYPES = (np.uint8, np.int8)
 ROWS = 50
@@ -175,3 +176,22 @@ def test_wrong_arguments(named, changes, error):
     with pytest.raises(error, match=rf"^{named} must "):
         int8blas.gather(keywords.pop("table"), keywords.pop("indices"), **keywords)
     np.testing.assert_array_equal(keywords["out"], before)
+
+
+def test_sums_of_bags(isa, rng):
+    """Each product and each sum is rounded, in the order of the rows. Bags may be empty, and may end early."""
+    indices = rng.integers(0, ROWS, 40)
+    starts = np.array([0, 0, 1, 4, 37, 37], np.int64)
+    for columns, mean in product((1, 15, 16, 63, 64, 83, 145), (False, True)):
+        table, scales = random_values(rng, np.int8, (ROWS, columns)), rng.uniform(0.01, 1, ROWS).astype(np.float32)
+        expected = np.zeros((len(starts) - 1, columns), np.float32)
+        for bag, (first, end) in enumerate(pairwise(starts)):
+            for row in indices[first:end]:
+                expected[bag] += scales[row] * table[row].astype(np.float32)
+            if mean and end > first:
+                expected[bag] /= np.float32(end - first)
+        assert_same(sum_bags(table, indices, scales, starts, mean), expected, columns=columns)
+    for wrong in ([1, 2], [0, 3, 2], [0, 41], []):
+        assert sum_bags(table, indices, scales, np.array(wrong, np.int64), mean) is None
+    with pytest.raises(ValueError, match="indices must be between 0 and 49, got 50"):
+        sum_bags(table, [50], scales, starts, mean)

@@ -437,8 +437,9 @@ def test_embeddings(dtype):
 
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
 @pytest.mark.parametrize("options", [{}, {"padding_idx": 3}, {"include_last_offset": True}])
-def test_embedding_bags(mode, options):
-    bag = nn.EmbeddingBag(50, 24, mode=mode, **options)
+@pytest.mark.parametrize("columns", [3, 24, 83])
+def test_embedding_bags(mode, options, columns):
+    bag = nn.EmbeddingBag(50, columns, mode=mode, **options)
     layer = i8.quantize_(copy.deepcopy(bag))
     near = i8.dequantize_(copy.deepcopy(layer))
     indices, offsets = torch.tensor([0, 3, 49, 7, 7, 3, 3]), torch.tensor([0, 2, 2, 5, 7])
@@ -449,6 +450,8 @@ def test_embedding_bags(mode, options):
         weights = torch.rand(each[0].shape) if mode == "sum" else None
         y, wanted = layer(*each, weights), near(*each, weights)
         assert torch.equal(y, wanted)
+        with torch.no_grad():
+            assert torch.equal(layer(*each), near(*each))
         assert error(y, bag(*each, weights)) < 0.01 or not wanted.any()
     assert torch.equal(
         torch.compile(layer, fullgraph=True, backend="aot_eager")(indices, offsets), layer(indices, offsets)

@@ -96,7 +96,9 @@ I8_INLINE void i8_depthwise_bytes(const i8_depthwise_values *s, char *c, ptrdiff
         i8_vec bytes = is_signed ? i8_pack_s8(y[p]) : i8_pack_u8(y[p]);
         if (shifts)
             bytes = is_signed ? i8_max_s8(bytes, s->low) : i8_max_u8(bytes, s->low);
-        if (channels == I8_DEPTHWISE_CHANNELS) {
+        /* Lanes after the last channel may spill into the next pixels of this call, which are stored later. */
+        if (channels == I8_DEPTHWISE_CHANNELS ||
+            (c_row == channels && (pixels - p) * channels >= I8_DEPTHWISE_CHANNELS)) {
             i8_store(c + p * c_row, bytes);
         } else {
             char copy[I8_DEPTHWISE_CHANNELS], *to = c + p * c_row;

@@ -61,6 +61,7 @@ const i8_elementwise_kernels I8_WIDTH_TABLE(elementwise) = {
     .load = I8_TYPE_TABLE(i8_load_run),
     .store = I8_TYPE_TABLE(i8_store_run),
     .apply = i8_apply,
+    .sum_rows = i8_sum_rows,
     .lookup = I8_LOOKUP,
     .clamp = i8_clamp,
 #if I8_LANES > 1

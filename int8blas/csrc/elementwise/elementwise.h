@@ -76,6 +76,20 @@ typedef struct {
 
 typedef void (*i8_bytes_fn)(const i8_bytes_args *);
 
+/* Sum `count` rows of an s8 table, each with its scale, in the order of `indices`, beginning with 0:
+ *
+ *     y[j] = sum of scales[r] * f32(table[r * row + j]) over r = indices[0], indices[1], ...      for j < n
+ *
+ * Each product and each sum is rounded to f32. */
+typedef struct {
+    int64_t n, count;
+    const int8_t *table;
+    ptrdiff_t row;
+    const float *scales;
+    const int64_t *indices;
+    float *y;
+} i8_sum_rows_args;
+
 /* The arguments of softmax and layer normalization of rows of n elements, at least 1 (normalize_body.h). src_type is
  * any type, and dst_type is any type except s32. The elements of a row are contiguous and aligned to their size. If a
  * row has less than I8_CHUNK elements, I8_CHUNK elements are readable in src, plus, gamma and beta, and writable in
@@ -131,6 +145,7 @@ typedef struct {
      * chunks have the operands z[0] to z[I8_CHUNK - 1]. If z_step is I8_CHUNK, x[i] has the operand z[i]. */
     void (*apply)(const i8_post_op *op, float *y, const float *x, const float *z, int64_t z_step, int64_t n);
     void (*store[I8_TYPES])(void *out, const float *y, int64_t n, float scale, float zero);
+    void (*sum_rows)(const i8_sum_rows_args *);
     /* Set out[i] = table[x[i]]. out may be x. */
     void (*lookup)(uint8_t *out, const uint8_t *x, int64_t n, const uint8_t *table);
     /* Set out[i] = min(max(x[i] ^ flip[0], low), high) ^ flip[1]. out may be x. */

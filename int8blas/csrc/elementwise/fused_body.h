@@ -54,6 +54,33 @@ I8_TYPE_RUNS(run_f16, I8_TYPE_F16)
 I8_TYPE_RUNS(run_bf16, I8_TYPE_BF16)
 #undef I8_TYPE_RUNS
 
+/* Sum the columns from j on, in chunks. The last chunk has `last` columns. */
+I8_INLINE void i8_sum_chunks(const i8_sum_rows_args *t, int64_t j, const int chunks, const int last)
+{
+    i8_floats sum[4];
+    char rest[I8_CHUNK] = {0};
+    I8_FOR(c, chunks) sum[c] = i8_floats_set(0);
+    for (int64_t i = 0; i < t->count; ++i) {
+        const char *x = (const char *)t->table + t->indices[i] * t->row + j;
+        const i8_floats scale = i8_floats_set(t->scales[t->indices[i]]);
+        if (last < I8_CHUNK)
+            x = memcpy(rest, x, (size_t)last);
+        I8_FOR(c, chunks)
+            sum[c] = i8_floats_add(sum[c], i8_floats_mul(scale, i8_chunk_of(x + c * I8_CHUNK, I8_TYPE_S8)));
+    }
+    I8_FOR(c, chunks) i8_store_chunk(sum[c], I8_TYPE_F32, (char *)(t->y + j + c * I8_CHUNK), last);
+}
+
+static void i8_sum_rows(const i8_sum_rows_args *t)
+{
+    enum { MOST = I8_LANES > 1 ? 4 : 1 };
+    int64_t j = 0;
+    for (; j + MOST * I8_CHUNK <= t->n; j += MOST * I8_CHUNK)
+        i8_sum_chunks(t, j, MOST, I8_CHUNK);
+    for (; j < t->n; j += I8_CHUNK)
+        i8_sum_chunks(t, j, 1, t->n - j < I8_CHUNK ? (int)(t->n - j) : I8_CHUNK);
+}
+
 /* Bytes */
 
 /* With vectors the table is 16 vectors of 16 bytes. The low bits of x index each vector. The high bits then select one

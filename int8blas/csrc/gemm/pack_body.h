@@ -370,26 +370,28 @@ static int64_t i8_sum(int64_t k, const uint8_t *src, ptrdiff_t k_stride, uint8_t
 }
 
 #ifdef I8_UNITS
-/* Sum `rows` rows of contiguous bytes. */
+/* Sum `rows` rows of contiguous bytes. If `whole` is 1, the function may read 16 bytes of each row. */
 I8_INLINE void i8_sums_of_rows(int64_t *sums, const int rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
-                               uint8_t flip)
+                               uint8_t flip, const int whole)
 {
-    const i8_unit f = i8_set_unit(flip);
+    const i8_unit f = i8_set_unit(flip), ones = i8_set_unit(0xff);
     const int rest = (int)(k % 16);
+    /* The last bytes of a long row are the end of the unit that ends with the row. */
+    const i8_unit last = k < 16 ? i8_first_bytes(rest) : i8_xor_unit(i8_first_bytes(16 - rest), ones);
+    const uint8_t *tail = src + (k < 16 ? 0 : k - 16);
     i8_unit sum[4];
-    int64_t i = 0;
     I8_FOR(r, rows) sum[r] = i8_zero_unit();
-    for (; i + 16 <= k; i += 16)
+    for (int64_t i = 0; i + 16 <= k; i += 16)
         I8_FOR(r, rows) sum[r] = i8_add_bytes(sum[r], i8_xor_unit(i8_load_unit(src + r * row_stride + i), f));
-    /* The XOR turns the zeros after the last bytes into `flip`. Adding `behind` removes the flipped zeros. */
-    const int64_t behind = rest > 0 ? (rest - 16) * flip : 0;
     if (rest > 0)
-        I8_FOR(r, rows)
-            sum[r] = i8_add_bytes(sum[r], i8_xor_unit(i8_load_first_bytes(src + r * row_stride + i, rest), f));
+        I8_FOR(r, rows) {
+            const uint8_t *p = tail + r * row_stride;
+            const i8_unit x = whole ? i8_load_unit(p) : i8_load_first_bytes(p, rest);
+            sum[r] = i8_add_bytes(sum[r], i8_and_unit(i8_xor_unit(x, f), last));
+        }
     for (int r = 0; r < rows; r += 2) {
         const i8_unit x = sum[r], y = sum[r + 1 < rows ? r + 1 : r];
-        const i8_unit both = i8_add_qwords(i8_zip_low_64(x, y), i8_zip_high_64(x, y));
-        const i8_unit result = i8_add_qwords(both, i8_unit_of_qwords((uint64_t)behind, (uint64_t)behind));
+        const i8_unit result = i8_add_qwords(i8_zip_low_64(x, y), i8_zip_high_64(x, y));
         if (r + 1 < rows)
             i8_store_unit(sums + r, result);
         else
@@ -421,12 +423,15 @@ static void i8_row_sums(int64_t *sums, int64_t rows, int64_t k, const uint8_t *s
 {
 #ifdef I8_UNITS
     if (k_stride == 1) {
-        for (; rows >= 4; rows -= 4, sums += 4, src += 4 * row_stride)
-            i8_sums_of_rows(sums, 4, k, src, row_stride, flip);
-        if (rows & 2)
-            i8_sums_of_rows(sums, 2, k, src, row_stride, flip);
-        if (rows & 1)
-            i8_sums_of_rows(sums + (rows & 2), 1, k, src + (rows & 2) * row_stride, row_stride, flip);
+        /* The number of rows of which 16 bytes are readable. A gap between rows that is smaller than a unit is
+         * readable. */
+        const int near = row_stride > 0 && row_stride >= k && row_stride < k + 16;
+        const int64_t whole = k >= 16 ? rows : near ? rows - (15 - k) / row_stride - 1 : 0;
+        int64_t i = 0;
+        for (; i + 4 <= whole; i += 4)
+            i8_sums_of_rows(sums + i, 4, k, src + i * row_stride, row_stride, flip, 1);
+        for (; i < rows; ++i)
+            i8_sums_of_rows(sums + i, 1, k, src + i * row_stride, row_stride, flip, k >= 16);
         return;
     }
 #endif

@@ -3,6 +3,8 @@
  * (units.h). */
 #include <string.h>
 
+#include "core/copy_part.h"
+
 #ifdef I8_UNITS
 /* Transpose the matrix of 4 x 4 dwords whose rows are 4 vectors. */
 I8_INLINE void i8_transpose_unit(i8_unit *v)
@@ -89,8 +91,12 @@ static void i8_transpose_store(char *c, ptrdiff_t c_row, ptrdiff_t c_col, const 
                     int size)
 {
     if (c_col == size) {
+        const int bytes = cols * size;
         for (int i = 0; i < rows; ++i)
-            memcpy(c + i * c_row, tile + i * tile_row, (size_t)(cols * size));
+            if (bytes <= 64)
+                i8_copy_part(c + i * c_row, tile + i * tile_row, bytes);
+            else
+                memcpy(c + i * c_row, tile + i * tile_row, (size_t)bytes);
         return;
     }
 #ifdef I8_UNITS

@@ -32,7 +32,7 @@ from int8blas.core.threads cimport two_phase_parallel_for
 from int8blas.gemm.operand cimport SHIFT, address, zero_of
 from int8blas.gemm.output cimport output
 from int8blas.gemm.path cimport Description, Path, Plan, as_capsule, divide_long_k, needs_blocks
-from int8blas.gemm.problem cimport Problem, busy_threads, cached_b_bytes, least_work
+from int8blas.gemm.problem cimport Problem, busy_threads, cached_b_bytes, find_row_terms, least_work
 
 cdef enum:
     # If the distance between rows of B is a multiple of CONFLICT_BYTES, rows evict one another from an L1 cache with 8
@@ -195,10 +195,8 @@ cdef int pack_tile(const void *job, int64_t tile, int64_t _tiles) noexcept nogil
     if g.b.zero_point + w.shift == 0 and w.bo is NULL:
         memset(w.offsets + row, 0, own * sizeof(int32_t))
     else:
-        g.kernels.packing.row_sums(w.row_term + row, own, g.k, address(&g.a, row, 0), g.a.row, g.a.column,
-                                   g.a.sign_flip)
+        find_row_terms(g, row, own, w.row_term + row)
         for i in range(row, row + own):
-            w.row_term[i] -= g.k * zero_of(&g.a, i)
             w.offsets[i] = 0
             if w.bo is NULL:
                 w.offsets[i] = <int32_t>(<uint32_t>-(g.b.zero_point + w.shift) * <uint32_t>w.row_term[i])

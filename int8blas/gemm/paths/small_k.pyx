@@ -16,11 +16,11 @@ from int8blas.core.kernels cimport (
 from int8blas.core.memory cimport LINE, STREAM_BYTES, acquire, release
 from int8blas.core.split cimport ceil_div, drop_idle_parts, part_count, share, split
 from int8blas.core.threads cimport THREAD_BYTES, parallel_for, threads_for_bytes
-from int8blas.gemm.operand cimport address, has_zero, zero_of
+from int8blas.gemm.operand cimport has_zero
 from int8blas.gemm.output cimport output
 from int8blas.gemm.path cimport Description, Path, Plan, Planned, as_capsule, divide_long_k, needs_blocks
 from int8blas.gemm.paths.sizes cimport is_small_k
-from int8blas.gemm.problem cimport Problem, has_row_offset, is_quantized, row_offset
+from int8blas.gemm.problem cimport Problem, find_row_terms, has_row_offset, is_quantized, row_offset
 from int8blas.gemm.squares cimport add_panel_squares
 
 cdef enum:
@@ -92,9 +92,7 @@ cdef void start_rows(const Problem *g, const Plan *p, int64_t row, int rows, int
     """Find the sums of a few rows of A - ao, if needed, and the start values of the rows."""
     cdef int i
     if has_row_terms(g):
-        g.kernels.packing.row_sums(terms, rows, g.k, address(&g.a, row, 0), g.a.row, g.a.column, g.a.sign_flip)
-        for i in range(rows):
-            terms[i] -= g.k * zero_of(&g.a, row + i)
+        find_row_terms(g, row, rows, terms)
     for i in range(rows):
         init[i] = row_offset(g, row + i) if is_stored(p) else 0
         if g.b.zero_point != 0 and g.b.zero_points is NULL:

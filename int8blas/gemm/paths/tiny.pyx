@@ -11,14 +11,15 @@ from int8blas.core.kernels cimport (
     i8_kernels, i8_output_args, i8_tile_args, i8_tile_output, tile_panels)
 from int8blas.core.memory cimport ALIGNMENT, aligned
 from int8blas.core.split cimport equal_parts, round_up
-from int8blas.gemm.operand cimport has_zero, zero_of
+from int8blas.gemm.operand cimport has_zero
 from int8blas.gemm.output cimport output
 from int8blas.gemm.path cimport Description, Path, as_capsule
 from int8blas.gemm.paths.sizes cimport (
     TINY_A_BYTES, TINY_B_BYTES, TINY_COLUMNS, TINY_TRIANGLE, WHOLE_ROWS, is_tiny, is_tiny_triangle)
 from int8blas.gemm.paths.triangle cimport takes_triangle
 from int8blas.gemm.problem cimport (
-    UPPER, WHOLE, applies_from_registers, c_element_bytes, is_product, set_tile_output, stores_transposed, tile_rows)
+    UPPER, WHOLE, applies_from_registers, c_element_bytes, find_row_terms, is_product, set_tile_output,
+    stores_transposed, tile_rows)
 
 cdef enum:
     # The maximum number of sums that are stored to C together: several tiles along M, with up to I8_MAX_COLUMNS rows in
@@ -220,7 +221,7 @@ cdef inline int take_rows(const Problem *g, i8_tile_args *t, RowsOfA *rows, int 
     count = <int>t.tiles * height
     a = g.a.data + first[0] * g.a.row
     if has_zero(&g.b):
-        sum_rows(g, a, <int>first[0], count, rows.terms + place, rows.init)
+        sum_rows(g, <int>first[0], count, rows.terms + place, rows.init)
         t.row_init = rows.init if g.b.zero_points is NULL else NULL
     set_rows(g, t, a, height, count, rows.bytes_, rows.tails)
     return height
@@ -311,14 +312,10 @@ cdef inline void sum_columns(const Problem *g, const i8_tile_args *t, const int8
         g.kernels.packing.scale_sums(init, found, n, <int32_t>-g.a.zero_point)
 
 
-cdef inline void sum_rows(const Problem *g, const uint8_t *a, int row, int rows, int64_t *terms,
-                          int32_t *init) noexcept nogil:
+cdef inline void sum_rows(const Problem *g, int row, int rows, int64_t *terms, int32_t *init) noexcept nogil:
     """Find the sums of a few rows of A - ao, and multiply them by -bo."""
-    cdef int i
-    g.kernels.packing.row_sums(terms, rows, g.k, a, g.a.row, g.a.column, g.a.sign_flip)
-    for i in range(rows):
-        terms[i] -= g.k * zero_of(&g.a, row + i)
-        init[i] = <int32_t>(<uint32_t>-g.b.zero_point * <uint32_t>terms[i])
+    find_row_terms(g, row, rows, terms)
+    g.kernels.packing.scale_sums(init, terms, rows, <int32_t>-g.b.zero_point)
 
 
 cdef inline void flip_rows(const Problem *g, uint8_t *dst, const uint8_t *a, int rows) noexcept nogil:
