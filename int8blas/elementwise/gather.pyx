@@ -312,7 +312,7 @@ def sum_bags(cnp.ndarray table not None, indices, cnp.ndarray scales not None, c
     job.sum.scales = <const float *>cnp.PyArray_DATA(scales)
     size = <double>job.starts[job.rows.count] * job.rows.columns
     parts = threads_for(size, THREAD_BYTES, <double>job.rows.count)
-    run_work(sum_some_bags, &job, parts, size, THREAD_BYTES, GIL_BYTES)
+    run_work(sum_some_bags, &job, parts, size, THREAD_BYTES, KEEPS_GIL_BYTES)
     return result
 
 

@@ -495,7 +495,7 @@ class Int8RecurrentCell(nn.Module):
             return tuple(from_numpy(each[0]) for each in last)
         _, last = limited(steps[0], source[None], None, given[0], None)
         y = from_numpy(last)
-        return lowered(y) if layer.lowers else y
+        return to_autocast_dtype(y) if layer.autocasts else y
 
     def dequantized(self) -> nn.RNNCellBase:
         """Return a cell of torch with these weights, in their original dtype.
