@@ -11,6 +11,7 @@ import reference
 from reference import INT32_MAX, INT32_MIN
 
 import int8blas
+from int8blas.core.kernels import kernel_info
 
 
 def widens(isa):
@@ -20,7 +21,14 @@ def widens(isa):
         return int8blas.explain(np.full((300, 300), 255, np.uint8), np.full((300, 300), 127, np.int8)).may_widen
 
 
+def has_matrix_unit(isa):
+    """Return whether the kernel table of an instruction set has a matrix unit."""
+    with int8blas.use_isa(isa):
+        return "matrix unit's tile" in kernel_info()
+
+
 WITHOUT_VNNI = tuple(filter(widens, int8blas.available_isas()))
+WITH_MATRIX_UNIT = tuple(filter(has_matrix_unit, int8blas.available_isas()))
 
 # --- sign pairs and values -------------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ import scipy.linalg.blas
 from arrays import (
     BROADCASTS,
     LAYOUTS,
+    WITH_MATRIX_UNIT,
     WITHOUT_VNNI,
     Canary,
     assert_same,
@@ -318,7 +319,7 @@ def test_a_whole_gram_matrix(isa, dtype, order, threads, rng):
         x = random_values(rng, dtype, (n, k))
         x = {"rows": x, "columns": np.asfortranarray(x), "reversed": x[::-1, ::-1]}[order]
         with int8blas.num_threads(1):
-            path = "blocks" if isa == "amx" and k < MIRRORED_MATRIX_K else "triangle"
+            path = "blocks" if isa in WITH_MATRIX_UNIT and k < MIRRORED_MATRIX_K else "triangle"
             assert int8blas.explain(x, x.T).path == path
             assert int8blas.explain(x.T, x.T, trans_a=True).path == path
         expected = reference.exact_product(x, x, trans_b=True)
@@ -412,7 +413,7 @@ def test_threads_that_pack_what_they_need(isa, dtype, threads, n, k, rng):
 
 def test_more_columns_than_a_block_of_a_matrix_unit_has(isa, dtype, rng):
     """A block there has 1024 columns and 512 k; other instruction sets take all columns at once."""
-    n = 1090 if isa == "amx" else 300
+    n = 1090 if isa in WITH_MATRIX_UNIT else 300
     x = random_values(rng, dtype, (n, 515))
     expected = reference.exact_product(x, x, trans_b=True)
     for lower in TRIANGLES:
@@ -428,7 +429,7 @@ def test_explain_tells_how_a_gram_matrix_is_computed(isa, rng):
     assert explanation.shape == (200, 200, 1000)
     assert explanation.block[2] <= 1024  # a matrix unit has steps of 64
     assert explanation.may_widen == (isa in WITHOUT_VNNI)
-    if isa == "amx":  # a matrix unit reads A in another layout than B
+    if isa in WITH_MATRIX_UNIT:  # a matrix unit reads A in another layout than B
         assert "A is packed block by block" in str(explanation)
         return
     assert explanation.workspace > 200 * 1000

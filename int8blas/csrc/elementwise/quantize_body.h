@@ -240,14 +240,14 @@ I8_CHUNK_FNS(s32, int32_t)
 
 /* The kernels */
 
-/* Each value fills `same` elements. If a vector begins at element `phase` of a value, its lane l takes the value (phase
- * + l) / same values further on. Multiplying by the rounded reciprocals gives exact quotients, because (phase + l) *
- * same is less than 2**15, and i is less than 2**16. */
-static void i8_spread(int32_t *out, const int32_t *values, int64_t count, int64_t same, int64_t start, int64_t n)
+/* Each value fills `repeats` elements. If a vector begins at element `phase` of a value, its lane l takes the value
+ * (phase + l) / repeats values further on. Multiplying by the rounded reciprocals gives exact quotients, because
+ * (phase + l) * repeats is less than 2**15, and i is less than 2**16. */
+static void i8_spread(int32_t *out, const int32_t *values, int64_t count, int64_t repeats, int64_t start, int64_t n)
 {
-    int64_t i = 0, first = start % same;
-    values += start / same;
-    count -= start / same;
+    int64_t i = 0, first = start % repeats;
+    values += start / repeats;
+    count -= start / repeats;
 #if I8_LANES > 1
     int32_t lane[I8_LANES], few[I8_LANES];
     for (int l = 0; l < I8_LANES; ++l) {
@@ -259,32 +259,32 @@ static void i8_spread(int32_t *out, const int32_t *values, int64_t count, int64_
         values = few;
         count = I8_LANES;
     }
-    const i8_vec lanes = i8_load(lane), reciprocal = i8_set_32((int32_t)(0x10000 / same + 1));
-    const int64_t factor = (1ll << 32) / same + 1;
+    const i8_vec lanes = i8_load(lane), reciprocal = i8_set_32((int32_t)(0x10000 / repeats + 1));
+    const int64_t factor = (1ll << 32) / repeats + 1;
 #define I8_INDEX(phase) i8_mul_high_16(i8_add(lanes, i8_set_32((int32_t)(phase))), reciprocal)
-    if (I8_LANES % same == 0) { /* all vectors have one phase */
+    if (I8_LANES % repeats == 0) { /* all vectors have one phase */
         const i8_vec index = I8_INDEX(first);
-        for (int64_t value = 0; i < n && value + I8_LANES <= count; i += I8_LANES, value += I8_LANES / same)
+        for (int64_t value = 0; i < n && value + I8_LANES <= count; i += I8_LANES, value += I8_LANES / repeats)
             i8_store(out + i, i8_take(i8_load(values + value), index));
     }
     for (; i < n; i += I8_LANES) {
         const int64_t value = ((first + i) * factor) >> 32;
         if (value + I8_LANES > count)
             break;
-        i8_store(out + i, i8_take(i8_load(values + value), I8_INDEX(first + i - value * same)));
+        i8_store(out + i, i8_take(i8_load(values + value), I8_INDEX(first + i - value * repeats)));
     }
     const i8_vec last = i8_load(values + count - I8_LANES);
     for (; i < n; i += I8_LANES) {
         const int64_t value = ((first + i) * factor) >> 32;
         const i8_vec skipped = i8_set_32((int32_t)(value - count + I8_LANES));
-        i8_store(out + i, i8_take(last, i8_add(I8_INDEX(first + i - value * same), skipped)));
+        i8_store(out + i, i8_take(last, i8_add(I8_INDEX(first + i - value * repeats), skipped)));
     }
 #undef I8_INDEX
 #else
     (void)count;
     for (int64_t value = 0; i < n; ++i) {
         out[i] = values[value];
-        first = first + 1 < same ? first + 1 : 0;
+        first = first + 1 < repeats ? first + 1 : 0;
         value += first == 0;
     }
 #endif
@@ -346,12 +346,12 @@ I8_INLINE void i8_run_of(const i8_elements_args *e, i8_chunk_fn chunk, i8_block_
     (void)stream;
 #endif
     /* Numbers that a block function cannot compute often come together, so after a failure the loop tries no block
-     * function before element `far`. */
-    for (int64_t far = 0; block && i + I8_BLOCK <= n; i += I8_BLOCK) {
+     * function before element `retry`. */
+    for (int64_t retry = 0; block && i + I8_BLOCK <= n; i += I8_BLOCK) {
         const int64_t at = i * step;
-        if (i >= far && block(out + i * out_size, x + i * x_size, p[0] + at, p[1] + at, p[2] + at, each))
+        if (i >= retry && block(out + i * out_size, x + i * x_size, p[0] + at, p[1] + at, p[2] + at, each))
             continue;
-        far = i < far ? far : i + 4 * I8_BLOCK;
+        retry = i < retry ? retry : i + 4 * I8_BLOCK;
         for (int64_t j = i; j < i + I8_BLOCK; j += I8_CHUNK)
             chunk(out + j * out_size, x + j * x_size, p[0] + j * step, p[1] + j * step, p[2] + j * step);
     }

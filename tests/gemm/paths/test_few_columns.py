@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import reference
-from arrays import SIGN_PAIRS, assert_same, guarded, needs_mprotect, random_values
+from arrays import SIGN_PAIRS, WITH_MATRIX_UNIT, assert_same, guarded, needs_mprotect, random_values
 from paths import check_explained
 
 import int8blas
@@ -14,7 +14,7 @@ LARGE_DOTS_OF_COLUMNS = ((3, 999, 1030), (16, 300, 999))
 
 @pytest.mark.parametrize(("shapes", "form"), [(LARGE_DOTS, "packed"), (LARGE_DOTS_OF_COLUMNS, "F order")])
 def test_explain_tells_the_path(isa, shapes, form, rng):
-    if isa == "amx" and form == "packed":  # the matrix unit takes more columns
+    if isa in WITH_MATRIX_UNIT and form == "packed":  # the matrix unit takes more columns
         shapes = [shape for shape in shapes if shape[1] <= 4]
     # ref has no kernels that read operands in place.
     check_explained("blocks" if isa == "ref" else "few_columns", isa, shapes, form, rng)

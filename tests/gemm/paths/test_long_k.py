@@ -7,7 +7,7 @@ import numpy as np
 import paths
 import pytest
 import reference
-from arrays import LAYOUTS, SIGN_PAIRS, assert_same, guarded, heap, needs_mprotect, place, random_c
+from arrays import LAYOUTS, SIGN_PAIRS, WITH_MATRIX_UNIT, assert_same, guarded, heap, needs_mprotect, place, random_c
 from paths import check_explained
 from processes import run_python
 from sharing import shared
@@ -235,7 +235,8 @@ def test_explain_tells_the_path(isa):
     for m, n, k in ((1, 1, 300), (16, 16, 20_000), (1, 16, 65_536), (4, 3, 66_000), (1, 1, 10**8)):
         a, b = np.broadcast_to(np.uint8(1), (m, k)), np.broadcast_to(np.int8(1), (k, n))
         a, b = np.lib.stride_tricks.as_strided(a, strides=(0, 1)), np.lib.stride_tricks.as_strided(b, strides=(1, 0))
-        path = "few_columns" if isa == "amx" and min(m, n) > 4 else "long_k"  # the matrix unit takes all it can
+        # A matrix unit takes all it can.
+        path = "few_columns" if isa in WITH_MATRIX_UNIT and min(m, n) > 4 else "long_k"
         for threads in (1, 2):
             with int8blas.num_threads(threads):
                 explanation = int8blas.explain(a, b)
@@ -247,5 +248,6 @@ def test_explain_tells_the_path(isa):
 
 
 def test_explain_tells_the_path_with_threads(isa, rng):
-    # With AMX, the matrix unit takes products with more columns.
-    check_explained("long_k", isa, [shape for shape in SHAPES if isa != "amx" or shape[1] <= 4], "F order", rng)
+    # A matrix unit takes products with more columns.
+    shapes = [shape for shape in SHAPES if isa not in WITH_MATRIX_UNIT or shape[1] <= 4]
+    check_explained("long_k", isa, shapes, "F order", rng)

@@ -1,6 +1,7 @@
 """Very small problems: everything on the stack."""
 
 import pytest
+from arrays import WITH_MATRIX_UNIT
 from paths import LAYOUTS, TALL, TINY, check_explained, check_options, check_products
 
 import int8blas
@@ -18,7 +19,7 @@ def test_zero_points_offsets_and_accumulation(isa, pair, a_layout, rng):
 def test_explain_tells_the_path(isa, rng):
     check_explained("tiny", isa, TINY, "C order", rng)
     with int8blas.num_threads(1):
-        check_explained("blocks" if isa == "amx" else "tiny", isa, NARROW, "C order", rng)
+        check_explained("blocks" if isa in WITH_MATRIX_UNIT else "tiny", isa, NARROW, "C order", rng)
 
 
 def test_many_narrow_rows(isa, pair, rng):
