@@ -1,4 +1,4 @@
-"""Compare everyday calls outside the tuned shapes with other libraries: small stacks, vectors, few channels, bytes, rows.
+"""Compare everyday calls outside the tuned shapes with other libraries: stacks, vectors, few channels, bytes, rows.
 
     python benchmarks/everyday.py
     python benchmarks/everyday.py --rows 4,7 --isa avx2
@@ -287,7 +287,10 @@ def main() -> None:
                 ratio = min(times.values(), default=ours) / ours
                 missed = ratio < goal and not (row == 10 and ours <= ENOUGH)
                 others = ", ".join(f"{who} {1e6 * seconds:.4g}" for who, seconds in times.items())
-                print(f"{row:3} {goal:5.2f} {ratio:5.2f}{'*' if missed else ' '} {name}: {1e6 * ours:.4g}; {others}", flush=True)
+                print(
+                    f"{row:3} {goal:5.2f} {ratio:5.2f}{'*' if missed else ' '} {name}: {1e6 * ours:.4g}; {others}",
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":
