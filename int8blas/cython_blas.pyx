@@ -36,7 +36,7 @@ from int8blas.core.verbose cimport report_nogil, seconds, verbose
 from int8blas.gemm.call cimport run_nogil
 from int8blas.gemm.operand cimport SHIFT, set_as_s8, set_as_u8
 from int8blas.gemm.operand cimport transposed as transpose_of
-from int8blas.gemm.packing cimport PackedMatrix, find_packed_facts, pack_data, set_packed
+from int8blas.gemm.packing cimport PackedMatrix, Source, make_panels, set_packed
 from int8blas.gemm.paths.long_k cimport Dot, dot
 from int8blas.gemm.problem cimport LOWER, UPPER, Problem, is_uncached_size, set_product_type, start
 from int8blas.neighbors.search cimport (
@@ -386,6 +386,7 @@ cdef int pack(char transb, int64_t k, int64_t n, const void *b, int64_t ldb, bin
     """Check the arguments, and store header, data, sums and no-saturation proofs in the memory."""
     cdef int b_transposed = transposes(transb)
     cdef int64_t size, b_bytes, panels
+    cdef Source source
     cdef PackedMatrix *matrix
     cdef int8_t *data
     cdef int64_t *sums
@@ -411,10 +412,9 @@ cdef int pack(char transb, int64_t k, int64_t n, const void *b, int64_t ldb, bin
     certified = <uint8_t *>(sums + panels * I8_PANEL)
     matrix.panels.data, matrix.panels.col_sums, matrix.panels.certified = data, sums, certified
     matrix.panels.pair_sums, matrix.panels.split.panels, matrix.panels.as_s8 = NULL, NULL, NULL
-    if k > 0:
-        pack_data(data, k, n, <const uint8_t *>b, 1 if b_transposed else ldb, ldb if b_transposed else 1,
-                  0x80 if unsigned else 0)
-    find_packed_facts(data, NULL, k, n, sums, certified)
+    source.packed, source.b, source.flip = NULL, <const uint8_t *>b, 0x80 if unsigned else 0
+    source.k_stride, source.n_stride = 1 if b_transposed else ldb, ldb if b_transposed else 1
+    make_panels(data, k, n, &source, sums, certified)
     matrix.here = matrix
     return 0
 

@@ -17,6 +17,15 @@ from int8blas.stage.attributes import SCHEMES
 
 cnp.import_array()
 
+cdef extern from "elementwise/reciprocal.h" nogil:
+    float i8_reciprocal(float scale)
+
+# Minimum number of elements for which quantize makes reciprocals of scales, if neighbours have their own scales. Making
+# them takes 0.4 us; 512 x 64 numbers then take 6.3 us instead of 8.8. If neighbours share a scale, dividing is faster
+# than repeating the reciprocals in memory: 16384 x 64 by rows take 490 and 600 us (Emerald Rapids, AVX-512).
+cdef enum:
+    RECIPROCALS = 4096
+
 cdef object NDARRAY = np.ndarray
 cdef tuple FLOATS = (cnp.NPY_FLOAT32, cnp.NPY_FLOAT16)
 cdef tuple INTEGERS = (cnp.NPY_UINT8, cnp.NPY_INT8, cnp.NPY_INT32)
@@ -151,7 +160,7 @@ def quantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="float"
     >>> int8blas.quantize(x[0], 0.5, 1), int8blas.quantize(x[0], 0.5, 1, scheme="onnx")
     (array([-1,  2,  2], dtype=int8), array([-1,  1,  3], dtype=int8))
     """
-    cdef cnp.ndarray array = elements(x, "x", FLOATS), zero_points
+    cdef cnp.ndarray array = elements(x, "x", FLOATS), scales, zero_points
     cdef int typenum = quantized_type(dtype, "dtype")
     cdef IntegerType t = integer_type(typenum)
     cdef tuple axes = axes_from(axis, "axis", array.ndim), shape = shape_of(array, axes)
@@ -161,7 +170,21 @@ def quantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="float"
     zero_points = zero_points_of(zero_point, t, onnx, shape)
     function = current_kernels().elementwise.quantize_onnx[t.index] if onnx else (
         current_kernels().elementwise.quantize[t.index])
-    return apply(function, array, out, typenum, axes, [scales, zero_points])
+    cdef list parameters = [scales, zero_points]
+    if (cnp.PyArray_SIZE(array) >= RECIPROCALS and len(axes) == 1
+            and cnp.PyArray_STRIDE(array, axes[0]) == cnp.PyArray_ITEMSIZE(array)):
+        parameters.append(reciprocals_of(scales))
+    return apply(function, array, out, typenum, axes, parameters)
+
+
+cdef cnp.ndarray reciprocals_of(cnp.ndarray scales):
+    """Return the reciprocals by which kernels multiply instead of dividing by scales."""
+    cdef cnp.ndarray reciprocals = cnp.PyArray_NewCopy(scales, cnp.NPY_CORDER)
+    cdef float *values = <float *>cnp.PyArray_DATA(reciprocals)
+    cdef cnp.npy_intp i
+    for i in range(cnp.PyArray_SIZE(reciprocals)):
+        values[i] = i8_reciprocal(values[i])
+    return reciprocals
 
 
 @traced("x")

@@ -18,6 +18,15 @@ cdef struct PackedMatrix:
     Panels panels
 
 
+# The bytes to pack. `packed` has them in packed form; if it is NULL, `b` has them with strides in bytes, and packing
+# XORs them with `flip`.
+cdef struct Source:
+    const int8_t *packed
+    const uint8_t *b
+    ptrdiff_t k_stride, n_stride
+    uint8_t flip
+
+
 cdef class PackedB(Packed):
     cdef cnp.ndarray _certified     # bool [panels]
     cdef cnp.ndarray _squares       # int64 [panels * 16], sums of squares of B's columns; None until they are needed
@@ -44,10 +53,8 @@ cdef class PackedB(Packed):
 
 
 cdef PackedB pack(cnp.ndarray b, bint transpose)
-cdef void pack_data(int8_t *data, int64_t k, int64_t n, const uint8_t *b, ptrdiff_t k_stride, ptrdiff_t n_stride,
-                    uint8_t flip) noexcept nogil
-cdef void find_packed_facts(int8_t *data, const int8_t *source, int64_t k, int64_t n, int64_t *sums,
-                            uint8_t *certified) noexcept nogil
+cdef void make_panels(int8_t *data, int64_t k, int64_t n, const Source *source, int64_t *sums,
+                      uint8_t *certified) noexcept nogil
 
 
 cdef void squares_of_panel(const i8_kernels *kernels, const PackedMatrix *b, int64_t panel,

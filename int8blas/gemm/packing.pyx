@@ -56,15 +56,14 @@ cdef enum:
     SUMS_K = 80
 
 
-# The arguments of packing B. Packing XORs the bytes of B with `flip`. Strides are in bytes.
+# Panels to make: their packed bytes, column sums and no-saturation proofs.
 cdef struct PackJob:
     const i8_kernels *kernels
+    const Source *source
     int8_t *data
-    int64_t panel_size
-    int64_t k, n
-    const uint8_t *b
-    ptrdiff_t k_stride, n_stride
-    uint8_t flip
+    int64_t panel_size, k, n
+    int64_t *sums
+    uint8_t *certified
 
 
 # The arguments of the function that unpacks B to C order. Unpacking XORs the bytes of B with `flip`.
@@ -73,17 +72,6 @@ cdef struct UnpackJob:
     const PackedMatrix *matrix
     uint8_t *b
     uint8_t flip
-
-
-# The arguments of the search for column sums and no-saturation proofs. If `source` is not NULL, the search first copies
-# the packed bytes from `source`.
-cdef struct FactsJob:
-    const i8_kernels *kernels
-    int8_t *data
-    const int8_t *source
-    int64_t groups
-    int64_t *sums
-    uint8_t *certified
 
 
 # The arguments of the search for sums of squares.
@@ -110,26 +98,36 @@ cdef struct SplitJob:
 
 
 cdef int pack_part(const void *job, int64_t part, int64_t _parts) noexcept nogil:
-    """Pack up to PACK_PANELS panels, for pack_data."""
+    """Make up to PACK_PANELS panels, for make_panels. The search for facts reads the bytes from the L2 cache."""
     cdef const PackJob *j = <const PackJob *>job
-    cdef int64_t first = part * PACK_PANELS, column = first * I8_PANEL
-    j.kernels.packing.pack_panels(
-        <uint8_t *>j.data + first * j.panel_size, j.panel_size, min(PACK_PANELS * I8_PANEL, j.n - column), j.k,
-        j.b + column * j.n_stride, j.n_stride, j.k_stride, j.flip)
+    cdef const Source *source = j.source
+    cdef int64_t first = part * PACK_PANELS, column = first * I8_PANEL, panel
+    cdef int64_t columns = min(<int64_t>(PACK_PANELS * I8_PANEL), j.n - column), panels = ceil_div(columns, I8_PANEL)
+    cdef int8_t *data = j.data + first * j.panel_size
+    if source is NULL or j.k == 0:
+        pass
+    elif source.packed is not NULL:
+        memcpy(data, source.packed + first * j.panel_size, panels * j.panel_size)
+    else:
+        j.kernels.packing.pack_panels(<uint8_t *>data, j.panel_size, columns, j.k,
+                                      source.b + column * source.n_stride, source.n_stride, source.k_stride,
+                                      source.flip)
+    for panel in range(first, first + panels):
+        data = j.data + panel * j.panel_size
+        j.kernels.packing.panel_sums(j.sums + panel * I8_PANEL, data, ceil_div(j.k, I8_GROUP))
+        j.certified[panel] = j.kernels.packing.panel_pair_sum(
+            data, ceil_div(j.k, I8_GROUP), CERTIFIED_SUM) <= CERTIFIED_SUM
     return 0
 
 
-cdef void pack_data(int8_t *data, int64_t k, int64_t n, const uint8_t *b, ptrdiff_t k_stride, ptrdiff_t n_stride,
-                    uint8_t flip) noexcept nogil:
-    """Pack B, XORed with `flip`, from memory with these strides in bytes."""
+cdef void make_panels(int8_t *data, int64_t k, int64_t n, const Source *source, int64_t *sums,
+                      uint8_t *certified) noexcept nogil:
+    """Pack or copy B into `data`, unless `source` is NULL, and find the column sums and no-saturation proofs."""
     cdef PackJob job
     cdef int64_t panels = ceil_div(n, I8_PANEL), parts = ceil_div(panels, PACK_PANELS)
-    if k == 0:
-        return  # K is 0, so the panels have no bytes
-    job.kernels = current_kernels()
-    job.data, job.panel_size = data, round_up(k, I8_GROUP) * I8_PANEL
-    job.k, job.n = k, n
-    job.b, job.k_stride, job.n_stride, job.flip = b, k_stride, n_stride, flip
+    job.kernels, job.source = current_kernels(), source
+    job.data, job.panel_size, job.k, job.n = data, round_up(k, I8_GROUP) * I8_PANEL, k, n
+    job.sums, job.certified = sums, certified
     parallel_for(pack_part, &job, parts, threads_for(
         <double>(panels * job.panel_size), THREAD_PACKED_BYTES, <double>parts))
 
@@ -142,31 +140,6 @@ cdef int unpack_part(const void *job, int64_t part, int64_t _parts) noexcept nog
         j.b + first * j.matrix.n, j.matrix.n, j.matrix.n, min(<int64_t>UNPACKED_K, j.matrix.k - first),
         <const uint8_t *>j.matrix.panels.data + first * I8_PANEL, j.matrix.panels.step, j.flip)
     return 0
-
-
-cdef int find_fact(const void *job, int64_t panel, int64_t _panels) noexcept nogil:
-    """Find the column sums and the no-saturation proof of one panel, for find_packed_facts."""
-    cdef const FactsJob *j = <const FactsJob *>job
-    cdef int64_t size = j.groups * I8_GROUP * I8_PANEL
-    cdef int8_t *data = j.data + panel * size
-    if j.source is not NULL:
-        memcpy(data, j.source + panel * size, size)
-    j.kernels.packing.panel_sums(j.sums + panel * I8_PANEL, data, j.groups)
-    j.certified[panel] = j.kernels.packing.panel_pair_sum(data, j.groups, CERTIFIED_SUM) <= CERTIFIED_SUM
-    return 0
-
-
-cdef void find_packed_facts(int8_t *data, const int8_t *source, int64_t k, int64_t n, int64_t *sums,
-                            uint8_t *certified) noexcept nogil:
-    """Find the column sums and no-saturation proofs of packed bytes. If `source` is not NULL, first copy the bytes from
-    `source`."""
-    cdef FactsJob job
-    cdef int64_t panels = ceil_div(n, I8_PANEL)
-    job.kernels = current_kernels()
-    job.data, job.source, job.groups = data, source, ceil_div(k, I8_GROUP)
-    job.sums, job.certified = sums, certified
-    parallel_for(find_fact, &job, panels, threads_for(
-        <double>(panels * job.groups * I8_GROUP * I8_PANEL), THREAD_PACKED_BYTES, <double>panels))
 
 
 cdef int square_panel(const void *job, int64_t panel, int64_t _panels) noexcept nogil:
@@ -516,13 +489,14 @@ cdef object packed_bytes(object k, object n):
 def _restore(k, n, dtype, buffer):
     """Make a PackedB from the values of PackedB.__reduce__; `buffer` has the packed bytes."""
     cdef cnp.ndarray data
-    cdef const int8_t *source = NULL
+    cdef Source source
+    source.packed = NULL
     size = packed_bytes(k, n)
     given = data = checked_bytes(k, n, dtype, buffer, size, ("int8", "uint8"), PackedB._what).view(np.int8)
     if not can_keep(buffer, data):
-        source = <const int8_t *>cnp.PyArray_DATA(data)
+        source.packed = <const int8_t *>cnp.PyArray_DATA(data)
         data = aligned_bytes(data.size)
-    return from_data(k, n, dtype, data, source)  # `given` keeps the source
+    return from_data(k, n, dtype, data, NULL if source.packed is NULL else &source)  # `given` keeps the source
 
 
 # Other rooms use the public name `restore_packed`. Pickles contain the private name `_restore`.
@@ -538,9 +512,9 @@ cdef cnp.ndarray column_values(make, count, dtype):
         raise MemoryError(f"no memory for {count} values of columns") from None
 
 
-cdef PackedB from_data(int64_t k, int64_t n, str dtype, cnp.ndarray data, const int8_t *source=NULL):
-    """Make a PackedB that keeps `data`, the packed bytes. If `source` is not NULL, first copy the bytes from `source`.
-    Compute the sums and the no-saturation proofs."""
+cdef PackedB from_data(int64_t k, int64_t n, str dtype, cnp.ndarray data, const Source *source=NULL):
+    """Make a PackedB that keeps `data`, the packed bytes. If `source` is not NULL, `make_panels` makes the bytes from
+    `source`. Compute the sums and the no-saturation proofs."""
     cdef PackedB packed = PackedB.__new__(PackedB)
     cdef int64_t panels = ceil_div(n, I8_PANEL), groups = ceil_div(k, I8_GROUP)
     cdef cnp.npy_intp columns = panels * I8_PANEL, proofs = panels
@@ -559,7 +533,7 @@ cdef PackedB from_data(int64_t k, int64_t n, str dtype, cnp.ndarray data, const 
     matrix.panels.col_sums, matrix.panels.certified = sums, certified
     if k:
         with nogil:
-            find_packed_facts(bytes_, source, k, n, sums, certified)
+            make_panels(bytes_, k, n, source, sums, certified)
     make_constant(packed._sums)
     make_constant(packed._certified)
     return packed
@@ -569,20 +543,17 @@ cdef PackedB pack(cnp.ndarray b, bint transpose):
     """Pack op(b), a 2-D array of uint8 or int8."""
     cdef int64_t k = b.shape[1] if transpose else b.shape[0]
     cdef int64_t n = b.shape[0] if transpose else b.shape[1]
-    cdef ptrdiff_t k_stride = b.strides[1] if transpose else b.strides[0]
-    cdef ptrdiff_t n_stride = b.strides[0] if transpose else b.strides[1]
-    cdef uint8_t flip = 0x80 if cnp.PyArray_TYPE(b) == cnp.NPY_UINT8 else 0
-    cdef const uint8_t *source = <const uint8_t *>cnp.PyArray_DATA(b)
+    cdef Source source
     cdef cnp.ndarray data
-    cdef int8_t *target
+    source.b, source.packed = <const uint8_t *>cnp.PyArray_DATA(b), NULL
+    source.k_stride = b.strides[1] if transpose else b.strides[0]
+    source.n_stride = b.strides[0] if transpose else b.strides[1]
+    source.flip = 0x80 if cnp.PyArray_TYPE(b) == cnp.NPY_UINT8 else 0
     if <double>k * n < MOST_BYTES:
         data = empty_bytes(ceil_div(n, I8_PANEL) * I8_PANEL * round_up(k, I8_GROUP))
     else:
         data = aligned_bytes(packed_bytes(k, n))  # raises NumPy's error
-    target = <int8_t *>cnp.PyArray_DATA(data)
-    with nogil:
-        pack_data(target, k, n, source, k_stride, n_stride, flip)
-    return from_data(k, n, "uint8" if flip else "int8", data)
+    return from_data(k, n, "uint8" if source.flip else "int8", data, &source)
 
 
 @traced("b")

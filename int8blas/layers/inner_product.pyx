@@ -270,7 +270,7 @@ cdef class InnerProduct(QuantizedLayer):
         array = int8_weights(array, scales, INT8_DTYPES[::-1], group)
         self.weights_shape = (<object>array).shape
         # For an array without elements, NumPy's reshape cannot infer a dimension of -1.
-        self._packed = pack(array.reshape(self.weights_shape[0], np.prod(self.weights_shape[1:], dtype=np.intp)), True)
+        self._packed = pack(array.reshape(self.weights_shape[0], prod(self.weights_shape[1:])), True)
         return 0
 
     cdef int64_t set_four_bits(self, weights, dict scales, dict zero_points, group) except -1:
@@ -289,7 +289,7 @@ cdef class InnerProduct(QuantizedLayer):
             if weights.ndim < 2:
                 raise ValueError(f"weights must have at least 2 dimensions, got shape {weights.shape}")
             self.weights_shape = weights.shape
-            weights = weights.reshape(len(weights), np.prod(weights.shape[1:], dtype=np.intp))
+            weights = weights.reshape(len(weights), prod(weights.shape[1:]))
         self._k, self._n = prod(self.weights_shape[1:]), self.weights_shape[0]
         size = group_size(scales.get("weights"), group, self._n, self._k, 4)
         if not isinstance(weights, PackedB4):

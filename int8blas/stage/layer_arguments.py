@@ -21,6 +21,7 @@ INT16_DTYPES = (np.dtype(np.uint16), np.dtype(np.int16))
 FLOAT_DTYPES = (np.dtype(np.float32), np.dtype(np.float16))
 ZEROS = (np.dtype(np.int8), np.dtype(np.int64))  # dtypes of zero points; int64 is for values beyond int8
 DST_DTYPES = (*INT8_DTYPES, np.dtype(np.int32), *FLOAT_DTYPES)
+DEFAULTS = Attributes()
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,12 +86,14 @@ def check_dtype(dtype: Any, name: str, allowed: tuple[np.dtype[Any], ...]) -> np
 
 def check_given(src_dtype: Any, dst_dtype: Any, dynamic: Any) -> None:
     """Raise an error with a remedy if dtypes of an InnerProduct are missing, or need `InnerProduct.dynamic`."""
+    found = dtype_from(src_dtype)
+    if src_dtype is not None and dst_dtype is not None and (dynamic is not None or found in INT8_DTYPES):
+        return
     shortcut = "InnerProduct.dynamic(weights, bias) has all that float32 in and out needs"
     quantized, real = either(list(map(str, INT8_DTYPES))), "float32, float16 or bfloat16"
     if src_dtype is None:
         wanted = f"{quantized}, or {real} with dynamic='per_row'" if dynamic is None else real
         raise TypeError(f"src_dtype must be given, {wanted}; {shortcut}")
-    found = dtype_from(src_dtype)
     if dynamic is None and found is not None and (found.kind == "f" or is_bfloat16(found)):
         raise TypeError(
             f"src_dtype must be {quantized}, got {dtype_argument(src_dtype)}: give dynamic='per_row' to quantize a "
@@ -133,7 +136,7 @@ def dynamic_attributes(attributes: Attributes, scales: dict[str, Any], zero_poin
 def check_attributes(attributes: Any) -> Attributes:
     """Return the attributes, or the default attributes of a layer."""
     if attributes is None:
-        return Attributes()
+        return DEFAULTS
     if not isinstance(attributes, Attributes):
         raise TypeError(f"attributes must be Attributes, got {type(attributes).__name__}")
     return attributes
@@ -151,7 +154,7 @@ def group_size(scale: Any, group: Any, oc: int, ic: int, bits: int = 8) -> int:
         wanted = f"scales['weights'] must have shape ({rows}, oc), {(-(-ic // group), oc)}, for group={group}"
         if scale is None:
             raise ValueError(f"{wanted}, or be 'per_channel' for float32 weights, got none")
-    if scale is None or isinstance(scale, str):
+    if scale is None or isinstance(scale, str) or (group is None and type(scale) is float):
         return group or 0
     shape = widened(scale, "scales['weights']").shape
     if group is not None:

@@ -88,7 +88,7 @@ def weights_scales(
     if not is_option(bits, (8, 4)):
         raise ValueError(f"bits must be 8 or 4, got {shown(bits)}")
     array = in_float32(w, "w")
-    if array.dtype.name != "float32":
+    if array.dtype != np.float32:
         raise dtype_error(array, "w", ("float32", "float16", "bfloat16"))
     logical, _ = to_logical(array, "w", layout, "layout")
     if group is not None:
@@ -167,7 +167,7 @@ def scales_of(
     axes = mask_axes(mask, logical.ndim)
     others = tuple(axis for axis in range(logical.ndim) if axis not in axes)
     with np.errstate(invalid="ignore"):
-        largest = np.max(np.abs(logical), axis=others, initial=0).reshape(-1)
+        largest = np.abs(logical).max(axis=others, initial=0).reshape(-1)
     if not np.isfinite(largest).all():
         raise ValueError(f"{name} must be finite to have scales, got NaN or infinite values")
     scales = scale_of_largest(largest, LARGEST[bits])

@@ -13,6 +13,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "elementwise/reciprocal.h"
+
 /* Numbers of magnitude I8_FAR_FROM_BYTES or more saturate to bytes for every 8-bit zero point. */
 #define I8_FAR_FROM_BYTES 512.0f
 
@@ -23,18 +25,11 @@
 typedef void (*i8_chunk_fn)(void *out, const void *x, const void *factor, const void *zero_point, const void *exponent);
 
 /* A function that computes I8_BLOCK elements like a chunk function. Each parameter is one value, repeated in a vector,
- * or I8_BLOCK values if `each`. The function returns 0, and stores nothing, if it cannot compute an element. */
+ * or I8_BLOCK values if `each`. The function divides by the scales if `reciprocal` is `scale`. It returns 0, and stores
+ * nothing, if it cannot compute an element. */
 #define I8_BLOCK (4 * I8_LANES)
 typedef int (*i8_block_fn)(char *out, const char *x, const char *scale, const char *zero_point, const char *reciprocal,
                            const int each);
-
-/* Return f32(1 / scale), or NaN if the kernel must divide by this scale. */
-#define I8_FAR_SCALE 0x1p60f
-I8_INLINE float i8_reciprocal(float scale)
-{
-    const float size = scale < 0 ? -scale : scale;
-    return size <= I8_FAR_SCALE && size >= 1 / I8_FAR_SCALE ? 1 / scale : NAN;
-}
 
 #if I8_LANES > 1
 /* Vectors */
@@ -73,7 +68,8 @@ I8_INLINE int i8_block(char *out, const char *x, const char *scale, const char *
         i8_f32 w = i8_load_f32(x + at);
         I8_PIN(w); /* without I8_PIN, GCC would load x twice */
         const i8_f32 f = i8_load_f32(scale + own);
-        const i8_f32 q = each ? i8_div_f32(w, f) : i8_quotient(w, f, i8_load_f32(reciprocal));
+        const i8_f32 q = each && reciprocal == scale ? i8_div_f32(w, f)
+                                                     : i8_quotient(w, f, i8_load_f32(reciprocal + own));
         z[k] = i8_load(zero_point + own);
         v[k] = i8_round_within_s32(onnx ? q : i8_add_f32(q, i8_to_f32(z[k])));
     }
