@@ -264,9 +264,9 @@ I8_INLINE void i8_exponential_chunks(float *e, i8_floats *sums, i8_floats *t, co
     }
 }
 
-/* Compute `chunks` chunks of a row of f32, from element i on, `count` chunks at a time. The search for the largest element
- * of a row waits for memory, and this pass waits for arithmetic. The pass therefore prefetches the next row, so that 1000
- * rows of 1000 numbers take 360 us instead of 450 us (Emerald Rapids). */
+/* Compute `chunks` chunks of a row of f32, from element i on, `count` chunks at a time. The search for the largest
+ * element of a row waits for memory, and this pass waits for arithmetic. The pass therefore prefetches the next row, so
+ * that 1000 rows of 1000 numbers take 360 us instead of 450 us (Emerald Rapids). */
 I8_INLINE void i8_exponentials_at(const i8_softmax_row *r, int64_t i, float *e, i8_floats *sums, int log,
                                   const int chunks, const int count)
 {
