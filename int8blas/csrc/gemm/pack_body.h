@@ -175,9 +175,7 @@ I8_NOINLINE void i8_pack_row(uint8_t *dst, int64_t k, const uint8_t *src, uint8_
 #endif
 }
 
-/* Pack any number of rows, with any strides. Rows that are contiguous in k are packed in blocks of I8_PACK_K bytes,
- * because each call for 4 rows writes a part of every line of the packed block, which stays in the L1 cache. */
-enum { I8_PACK_K = 256 };
+/* Pack any number of rows, with any strides. */
 I8_NOINLINE void i8_pack_rows(uint8_t *dst, int width, int rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
                               ptrdiff_t k_stride, uint8_t flip)
 {
@@ -191,16 +189,13 @@ I8_NOINLINE void i8_pack_rows(uint8_t *dst, int width, int rows, int64_t k, cons
         memset(dst, 0, 4 * (size_t)((k + 3) / 4) * (size_t)width);
 #ifdef I8_UNITS
     if (k_stride == 1) {
-        for (; k > 0; k -= I8_PACK_K, src += I8_PACK_K, dst += I8_PACK_K * width) {
-            const int64_t some = k < I8_PACK_K ? k : I8_PACK_K;
-            int packed = 0;
-            for (; packed + 4 <= rows; packed += 4)
-                i8_pack_k_contiguous(dst, width, packed, 4, some, src, row_stride, flip);
-            if (rows & 2)
-                i8_pack_k_contiguous(dst, width, packed, 2, some, src, row_stride, flip);
-            if (rows & 1)
-                i8_pack_k_contiguous(dst, width, packed + (rows & 2), 1, some, src, row_stride, flip);
-        }
+        int packed = 0;
+        for (; packed + 4 <= rows; packed += 4)
+            i8_pack_k_contiguous(dst, width, packed, 4, k, src, row_stride, flip);
+        if (rows & 2)
+            i8_pack_k_contiguous(dst, width, packed, 2, k, src, row_stride, flip);
+        if (rows & 1)
+            i8_pack_k_contiguous(dst, width, packed + (rows & 2), 1, k, src, row_stride, flip);
         return;
     }
 #endif
@@ -281,9 +276,13 @@ I8_NOINLINE int64_t i8_pack_lines(uint8_t *dst, ptrdiff_t panel_stride, int64_t 
 }
 #endif
 
+/* Columns that are contiguous in k are packed in blocks of I8_PACK_K bytes. Packing 4 columns writes a part of every
+ * line of the block, which then stays in the L1 cache. */
+enum { I8_PACK_K = 256 };
 static void i8_pack_panels(uint8_t *dst, ptrdiff_t panel_stride, int64_t columns, int64_t k, const uint8_t *src,
                            ptrdiff_t column_stride, ptrdiff_t k_stride, uint8_t flip)
 {
+    const int64_t most = k_stride == 1 ? I8_PACK_K : k;
     int64_t packed = 0;
 #ifdef I8_UNITS
     const int lines = column_stride == 1 && k_stride != 1;
@@ -301,7 +300,9 @@ static void i8_pack_panels(uint8_t *dst, ptrdiff_t panel_stride, int64_t columns
             continue;
         }
 #endif
-        i8_pack_panel(d, I8_PANEL, width, k, s, column_stride, k_stride, flip);
+        for (int64_t i = 0; i < k; i += most)
+            i8_pack_panel(d + i * I8_PANEL, I8_PANEL, width, k - i < most ? k - i : most, s + i * k_stride,
+                          column_stride, k_stride, flip);
     }
 }
 
