@@ -72,7 +72,7 @@ def _float32_values(values: Any, name: str) -> npt.NDArray[np.float32]:
 
 def _is_ordinary(value: Any) -> bool:
     """Return whether a value is a Python float that is normal in float32, and whose reciprocal is finite. Checking its
-    array takes 5 us (Emerald Rapids)."""
+    array takes 4 us (Emerald Rapids)."""
     return type(value) is float and 1e-37 < abs(value) < 1e37
 
 
