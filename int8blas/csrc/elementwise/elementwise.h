@@ -9,10 +9,11 @@ enum { I8_U8, I8_S8, I8_S32, I8_INT_TYPES };
 
 /* The arguments of an element-wise kernel on `n` contiguous elements. The parameters are the scale (f32; an s32
  * multiplier for I8_DOUBLING and I8_SINGLE), the zero point (s32) and the exponent (s32). Each parameter is one value,
- * or n values if `each`. The exponent must be readable, even if a kernel ignores it. For `quantize` and I8_FLOAT the
- * zero point may be any s32. `dequantize` needs zero points whose differences from bytes fit s32. `quantize_onnx` and
- * schemes except I8_FLOAT need zero points in the range of the integer type. Pointers need no alignment. `out` may be x
- * if the types have the same size. `stream` writes 4-byte elements past the caches. */
+ * or n values if `each`. If `each`, quantization to bytes takes reciprocals (reciprocal.h) instead of exponents. The
+ * third parameter must be readable, even if a kernel ignores it. For `quantize` and I8_FLOAT the zero point may be any
+ * s32. `dequantize` needs zero points whose differences from bytes fit s32. `quantize_onnx` and schemes except I8_FLOAT
+ * need zero points in the range of the integer type. Pointers need no alignment. `out` may be x if the types have the
+ * same size. `stream` writes 4-byte elements past the caches. */
 typedef struct {
     int64_t n;
     const void *x;
