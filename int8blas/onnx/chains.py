@@ -117,8 +117,7 @@ def constant_operand(pattern: Pattern, node: Node, name: str, columns: Columns =
 
 
 def add_gated(pattern: Pattern, chain: Chain, name: str, consumers: list[Node]) -> bool:
-    """Add x * f(x) to a chain if int8blas has it as one function. `consumers` are the first node of f and the
-    product."""
+    """Add x * f(x) to a chain if int8blas has this function. `consumers` are the first node of f and the product."""
     first, product = consumers
     if product.kind != "Mul" or first is product or len(first.outputs) != 1:
         return False
@@ -176,8 +175,7 @@ def makes_float32(node: Node, known: set[str]) -> bool:
 
 
 def lookup_tensors(graph: Graph) -> set[str]:
-    """Return the tensors that lookup tables compute with the bits of their nodes, because each element depends on one
-    int8 element."""
+    """Return the tensors that lookup tables compute with the nodes' bits: each element depends on one int8 element."""
     found: set[str] = set()
     for node in graph.nodes:
         traits = TABLE.traits_of(node)

@@ -43,8 +43,7 @@ def folded_graph(graph: Graph, opsets: Mapping[str, int], around: frozenset[str]
 
 
 def is_computed(pattern: Pattern, node: Node, opsets: Mapping[str, int]) -> bool:
-    """Compute a node if its inputs are constant, and store its results as constants. Return whether the node was
-    computed."""
+    """Compute a node if its inputs are constant. Return whether its results are constants now."""
     values: dict[str, Array] = {}
     for name in node.inputs:
         value = pattern.constant(name) if name else None
@@ -113,8 +112,7 @@ def moved_weights(pattern: Pattern, node: Node, opsets: Mapping[str, int]) -> No
 
 
 def axis_of(places: Array, count: int) -> int | None:
-    """Return the axis along which the numbers count up from 0 to `count` - 1, if they are constant along all other
-    axes. Otherwise return None."""
+    """Return the only axis along which the numbers change, if they count from 0 to `count` - 1 along it, or None."""
     for axis, size in enumerate(places.shape):
         index = np.arange(count).reshape([-1 if i == axis else 1 for i in range(places.ndim)])
         if size == count and (places == index).all():

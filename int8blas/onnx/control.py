@@ -52,8 +52,7 @@ def loop(inputs: int, *arguments: Any, body: Plan) -> Any:
 
 
 def stack(elements: Sequence[Array], port: Value) -> Array:
-    """Stack elements along a new axis. If there are no elements, use the body's declared type and sizes, with 0 for
-    unknown sizes."""
+    """Stack elements along a new axis. Without elements, use the body's type and sizes, and 0 for unknown sizes."""
     if elements:
         return np.stack(elements)
     sizes = [size if isinstance(size, int) else 0 for size in port.shape or ()]
@@ -112,8 +111,7 @@ def scan_of_version_8(
 
 
 def sequence_map(inputs: int, first: Sequence[Any], *arguments: Any, body: Plan) -> Any:
-    """Run the body for each element of a list. Each run also gets one element of any further list, and whole
-    tensors."""
+    """Run the body for each element of a list. Each run also gets one element of each other list, and whole tensors."""
     given, captured = arguments[: inputs - 1], arguments[inputs - 1 :]
     runs = [body.run([each, *(x[i] if isinstance(x, list) else x for x in given), *captured])
             for i, each in enumerate(first)]  # fmt: skip

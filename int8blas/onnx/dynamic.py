@@ -129,8 +129,7 @@ def quantized_deconvolution(
 
 
 def quantized_chain(site: Site, *, ops: Any) -> Call:
-    """Compute post_ops(scale * (x - zero)) of bytes, in one pass; then quantize the result if its scale and zero point
-    are given."""
+    """Compute post_ops(scale * (x - zero)) of bytes in one pass. Quantize the result if its scale is given."""
     scale, zero = (site.constants[i] for i in (1, 2))
     y_scale, y_zero = (site.constants.get(i) for i in (3, 4))
     scales, zeros = {"src": scale.reshape(-1)[0]}, {"src": int(zero.item())}

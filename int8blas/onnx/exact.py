@@ -253,8 +253,7 @@ pairs_of = functools.lru_cache(512)(Pairs)
 
 
 def scales_of_pairs(name: str, given: tuple[float, float, float]) -> Iterator[tuple[np.float32, ...]]:
-    """Yield triples of scales, of both sources and of the result, with which a computation in float32 may give the
-    exact results."""
+    """Yield scales of both sources and of the result with which float32 arithmetic may give the exact results."""
     with np.errstate(all="ignore"):
         first, second, last = map(np.float64, given)
         if name == "add":

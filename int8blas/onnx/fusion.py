@@ -87,8 +87,7 @@ def moved_bytes(pattern: Pattern, node: Node, last: Quantized) -> Node | None:
 
 def quantized_before(pattern: Pattern, node: Node) -> list[Node] | None:
     """Move a QuantizeLinear with one positive scale before an operator that only moves elements, or before a MaxPool. A
-    positive scale keeps the order of numbers. A Relu between the two nodes does not change the order.
-    """
+    positive scale keeps the order of numbers. A Relu between the two nodes does not change the order."""
     real = TABLE.traits_of(node).moves and pattern.dequantized(node.inputs[0]) is None
     last = pattern.end(node) if (real or node.kind == "MaxPool") and len(node.outputs) == 1 else None
     if last is None or not positive_finite(last.factor) or moved_bytes(pattern, node, last) is not None:

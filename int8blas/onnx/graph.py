@@ -116,19 +116,7 @@ class Graph:
 
 @dataclass
 class Network:
-    """A graph, and the version of each domain's operators.
-
-    Parameters
-    ----------
-    dynamic : bool, optional
-        Whether to compute products of floats with stored int8 weights in int8.
-    overridable : tuple of Value, optional
-        The graph's constants that a caller may replace.
-    floats : str, optional
-        The package that computes the float parts: "own" or "onnxruntime".
-    threads : int, optional
-        The maximum number of threads of a run. With None, a run has the default of all calls.
-    """
+    """A graph, and the version of each domain's operators."""
 
     graph: Graph
     opsets: Mapping[str, int]
@@ -150,19 +138,8 @@ class Network:
 
 def ordered(graph: Graph, around: frozenset[str] = frozenset()) -> list[Node]:
     """Sort the nodes so that each node follows the producers of its inputs. Keep the order of the file if it is sorted.
-
-    Parameters
-    ----------
-    graph : Graph
-        The graph.
-    around : frozenset of str, optional
-        The tensors that a subgraph may take from the graph around it.
-
-    Raises
-    ------
-    ValueError
-        If several nodes, or none, produce a tensor, or if a tensor depends on itself. The error names the nodes.
-    """
+    A subgraph may take the tensors `around` from the graph around it. The error names the nodes if several nodes, or
+    none, produce a tensor, or if a tensor depends on itself."""
     made: dict[str, Node | str] = {name: "is an input" for name in (value.name for value in graph.inputs)}
     for name in graph.constants:
         made.setdefault(name, "is a constant")

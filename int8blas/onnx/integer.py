@@ -138,8 +138,7 @@ def prepared_dequantize(site: Site, *, axis: int = 1, block_size: int = 0, outpu
 
 
 def positive_finite(scale: Array) -> bool:
-    """Return whether all scales are positive and finite, as int8blas requires: quantization then keeps the order of
-    numbers."""
+    """Return whether all scales are positive and finite. Quantization then keeps the order of numbers."""
     return 0 < scale.item() < math.inf if scale.size == 1 else bool((np.isfinite(scale) & (scale > 0)).all())
 
 
@@ -238,8 +237,7 @@ def matmul_integer(site: Site) -> Call:
 
 
 def multiplication(site: Site, weights: Array | None) -> Callable[..., Array]:
-    """Return a function for the exact int32 product (a - a_zero_point) @ (b - b_zero_point). `weights` is b if b is
-    constant."""
+    """Return a function for (a - a_zero_point) @ (b - b_zero_point) in int32. `weights` is b if b is constant."""
     packed = site.packed.matrix(weights) if weights is not None and weights.ndim == 2 and weights.size else None
 
     def multiply(a: Array, b: Array, a_zero_point: Array | None = None, b_zero_point: Array | None = None) -> Array:
@@ -389,8 +387,7 @@ class ConvolutionSums:
         return self.packed.layer(make, w, self.strides, self.dilations, self.group, zeros, biases)
 
     def check(self, x: Array, w: Array) -> None:
-        """Check that windows fit the image. Remember the shape of the image, because most images have the shape of the
-        last image."""
+        """Check that windows fit the image. Remember its shape, because most images have the last image's shape."""
         shapes = x.shape, w.shape
         if shapes == self.checked:
             return
@@ -511,8 +508,7 @@ def rounding_convolution(sums: ConvolutionSums, site: Site) -> Call | None:
     usual = layer_of(expected) if expected in BYTES else None
 
     def call(x: Array, *constants: Any) -> Array:
-        # Move channels last without a call of `channels_last`: in a small convolution, calls take as long as the
-        # arithmetic.
+        # Small convolutions take as long as a call of `channels_last`, so this code moves channels itself.
         layer = usual if usual is not None and x.dtype is expected else layer_of(x.dtype)
         to, back = TURNS[x.ndim]
         y: Array = layer(np.ascontiguousarray(x.transpose(to)))

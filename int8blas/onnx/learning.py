@@ -17,8 +17,7 @@ from int8blas.onnx.linear import matmul
 from int8blas.onnx.normalization import softmax
 from int8blas.onnx.table import LEARNING, Call, Operator, Site
 
-# The comparisons by a node's mode, and the functions by aggregate. A TreeEnsemble stores modes and aggregates as
-# positions in MODES and AGGREGATES.
+# The comparisons by mode, and the functions by aggregate. TreeEnsemble stores positions in MODES and AGGREGATES.
 MODES: dict[str, np.ufunc] = {
     "BRANCH_LEQ": np.less_equal, "BRANCH_LT": np.less, "BRANCH_GTE": np.greater_equal, "BRANCH_GT": np.greater,
     "BRANCH_EQ": np.equal, "BRANCH_NEQ": np.not_equal,

@@ -21,22 +21,10 @@ from int8blas.onnx.types import BYTES
 
 
 class Function(NamedTuple):
-    """A tensor that is a function of one int8 or uint8 tensor: each element depends only on the element at its
-    position.
-
-    Parameters
-    ----------
-    source : str
-        The int8 or uint8 tensor.
-    dtype : numpy.dtype
-        The dtype of the source.
-    values : ndarray
-        The result for each byte of the source, indexed by its bits as a number from 0 to 255.
-    ndim : int
-        The minimum number of dimensions of the tensor: the largest number of dimensions of a constant operand.
-    parts : tuple of str
-        The nodes that compute the tensor.
-    """
+    """A tensor that is a function of one int8 or uint8 tensor, its source: each element depends only on the element at
+    its position. `values` has the result for each byte of the source, indexed by its bits as a number from 0 to 255.
+    The tensor has at least `ndim` dimensions, the largest number of dimensions of a constant operand. `parts` are the
+    nodes that compute the tensor."""
 
     source: str
     dtype: np.dtype[Any]

@@ -118,8 +118,7 @@ def of_pair(
 
 
 def by_table(site: Site, in_steps: Callable[[Array], Array], table_of: Callable[..., Array] | None) -> Call:
-    """Return an operator on one tensor. The operator computes its 256 values once and then looks them up. `table_of`
-    computes the 256 values exactly."""
+    """Return an operator on one tensor, which looks up its 256 values. `table_of` computes the values exactly, once."""
 
     def values(dtype: Any, scale: Array, zero: Array | None, y_scale: Array, y_zero: Array | None) -> Array:
         end = zero_of(y_zero, dtype)
@@ -165,8 +164,7 @@ def softmax(site: Site, *, axis: int = -1, opset: int) -> Call:
 def conversion(
     dtype: np.dtype[Any], scale: Array, zero: Array | None, y_scale: Array, end: Array, *, float_steps: int = 0
 ) -> Array | None:
-    """Return the table that converts the 256 bytes of a type to another quantization. Return None if both
-    quantizations are equal."""
+    """Return the table that converts the bytes of a type to another quantization, or None if both are equal."""
     if integer.same_quantization(scale, zero_of(zero, dtype), y_scale, end):
         return None
     if float_steps or not exact.takes(scale, zero, y_scale, end):
@@ -424,8 +422,7 @@ def packed_lstm(site: Site, direction: str, size: int, outputs: int) -> Call:
     n, order = w.shape[0], (0, 2, 3, 1)
 
     def by_gate(values: Array) -> Array:
-        """Reshape values to (directions, gates, units). `values` has one value for each direction, or one for each
-        column of each direction."""
+        """Reshape values, one for each direction or one for each of its columns, to (directions, gates, units)."""
         return values.reshape(n, 4, size)[:, order] if values.size > n else values.reshape(n, 1, 1)
 
     b = site.constants.get(3)
@@ -543,8 +540,7 @@ def nhwc_max_pool(site: Site, **attributes: Any) -> Call:
     return in_channels_last(max_pool(site, **attributes))
 
 
-# The traits of operators on one int8 tensor and its zero point, and of operators on two int8 tensors and their zero
-# points.
+# The traits of operators on one int8 tensor with a zero point, and on two int8 tensors with zero points.
 BY_TABLE = Traits(elementwise=True, zero_points={0: 2}, sized_by=())
 OF_TWO = Traits(elementwise=True, zero_points={0: 2, 3: 5}, sized_by=())
 

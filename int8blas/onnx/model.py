@@ -349,8 +349,7 @@ def planned(network: Network) -> Plan:
 
 @contextlib.contextmanager
 def uncollected() -> Iterator[None]:
-    """Disable the garbage collector in the context. The collector would search all objects of the process for each 1e4
-    new nodes and tuples."""
+    """Disable the garbage collector. It would search all objects of the process for each 1e4 new nodes and tuples."""
     enabled = gc.isenabled()
     gc.disable()
     try:

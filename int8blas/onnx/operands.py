@@ -23,8 +23,7 @@ def as_operand(values: Array, ndim: int, axis: int, size: int) -> Array | None:
 
 
 def vector(values: Array | None, ndim: int, axis: int, size: int) -> Array | None:
-    """Return an operand with one value for each index of an axis as a vector, or None. The parameters are as for
-    :func:`as_operand`."""
+    """Return an operand with one value for each index of an axis as a vector, or None. See :func:`as_operand`."""
     found = None if values is None else as_operand(values, ndim, axis, size)
     return found.reshape(-1) if found is not None and found.size == size else None
 
@@ -35,8 +34,7 @@ def of_rows(values: Array) -> Array:
 
 
 def of_columns(values: Array, a: Array) -> Array:
-    """Return values for the columns of a product. If A is a vector, the product has no axis of rows, so drop this axis
-    of the values."""
+    """Return values for the columns of a product. If A is a vector, drop the axis of rows, which the product lacks."""
     return values[..., 0, :] if a.ndim == 1 and values.ndim > 1 else values
 
 

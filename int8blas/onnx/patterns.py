@@ -91,8 +91,7 @@ class Pattern:
         return self if nodes == graph.nodes else Pattern.of(replace(graph, nodes=nodes), self.dynamic, self.tolerance)
 
     def refuse(self, node: Node, reason: str) -> Node | None:
-        """Record the reason why a rewrite fails, and return None, the result of a failed rewrite. Keep a reason that
-        the node already has."""
+        """Record why a rewrite fails, unless the node has a reason. Return None, the result of a failed rewrite."""
         self.reasons.setdefault(node.outputs[0], reason)
         return None
 

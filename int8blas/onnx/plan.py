@@ -37,8 +37,7 @@ Bound: TypeAlias = tuple[Call, tuple[str, ...], Node]
 
 
 class Step(NamedTuple):
-    """A call of :func:`run_calls`: a function, the slots of its arguments and its results, the slots that are free
-    after the call, and the node."""
+    """A call: a function, the slots of its arguments and results, the slots that are free after the call, the node."""
 
     call: Call
     inputs: tuple[int, ...]
@@ -83,15 +82,13 @@ def described(error: Exception, node: Node) -> Exception:
 
 @dataclass
 class Plan:
-    """The steps of a run, and the slots that hold tensors between steps. Slot 0 is None, for absent inputs. Constants
-    are read-only."""
+    """The steps of a run, and the slots for tensors. Slot 0 is None, for absent inputs. Constants are read-only."""
 
     steps: list[Step]
     constants: list[Any]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
-    # The steps whose results depend on the inputs' shapes alone. Each of these steps has slots that no other step
-    # writes.
+    # The steps whose results depend on the inputs' shapes alone. No other step writes the slots of these steps.
     derived: frozenset[int] = frozenset()
     memory: Memory = field(default_factory=Memory)
     # The declared names, types and shapes of the outputs.
@@ -159,15 +156,8 @@ class Plan:
 
 
 def check_operators(network: Network) -> None:
-    """Check that the table has every operator in the file's version.
-
-    Raises
-    ------
-    NotImplementedError
-        If operators are missing. The error names all missing operators, with their nodes.
-    ValueError
-        If the version of the file's operators is newer than the table, or if a node has wrong attributes.
-    """
+    """Check that the table has every operator in the file's version, and that nodes have the operators' attributes. The
+    error names all missing operators, with their nodes."""
     for domain, newest in NEWEST.items():
         if network.opsets.get(domain, 0) > newest:
             version = network.opsets[domain]

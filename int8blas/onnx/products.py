@@ -57,8 +57,7 @@ LONG = "its windows are too long for a source of 16 bits"
 
 
 def quantizer_behind(pattern: Pattern, chain: Chain) -> Quantized | None:
-    """Return the result of the QuantizeLinear after a chain, or None. Drop the limits before it that its saturation
-    replaces."""
+    """Return the result of the QuantizeLinear after a chain, or None. Drop the limits that its saturation replaces."""
     end = pattern.quantizer(chain.last)
     if end is None or not positive_finite(end.factor):
         return None
@@ -253,8 +252,7 @@ def scaled(pattern: Pattern, node: Node) -> tuple[Node, str] | None:
 
 
 def bias_behind(pattern: Pattern, node: Node) -> tuple[Node, str]:
-    """Return the Add of a constant vector that follows a node, and the vector's name. If no such Add follows, return
-    the node itself and ""."""
+    """Return the Add of a constant vector after a node, and the vector's name. Without one, return the node and ""."""
     plus = pattern.chained(node, "Add")
     value = None if plus is None else pattern.floats(plus[1])
     return (node, "") if plus is None or value is None or value.ndim != 1 else plus

@@ -83,8 +83,7 @@ class Quantizer:
         self.roots = self.find_roots()
 
     def is_product(self, node: Node) -> bool:
-        """Return whether a node multiplies a float32 tensor by constant weights, and int8blas can multiply the bytes of
-        both."""
+        """Return whether a node multiplies float32 by constant weights, and int8blas can multiply the bytes of both."""
         weights = self.pattern.floats(node.input(1)) if node.kind in COLUMNS else None
         if weights is None or not weights.size or node.inputs[0] not in self.floats:
             return False

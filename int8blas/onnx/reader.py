@@ -50,8 +50,7 @@ def read(source: Any) -> Network:
         )
     reader = Reader(onnx, path, opsets)
     graph = reader.graph(model.graph, raw_by_index)
-    # Before version 4 of the format every constant was also an input, so the inputs do not say which constants a feed
-    # may replace.
+    # Before version 4 of the format every constant was also an input, not only constants that a feed may replace.
     ports = model.graph.input if model.ir_version >= 4 else ()
     defaults = {port.name: reader.value(port) for port in ports if port.name in graph.constants}
     return Network(graph, opsets, overridable=tuple(defaults.values()))
@@ -70,8 +69,7 @@ def contents(path: Path) -> Iterator[Any]:
         yield data
 
 
-# The reader copies tensors of more than LARGE_BYTES bytes once, from file to constant. Protobuf would copy the bytes of
-# such a tensor twice.
+# The reader copies tensors of more than LARGE_BYTES bytes once, from file to constant. Protobuf would copy twice.
 LARGE_BYTES = 1 << 14
 # Tags of fields of ModelProto, GraphProto and TensorProto. The low 3 bits of a tag are the type of the value, and
 # the other bits are the number of the field. After BYTES_FOLLOW come the size of the value and its bytes.
@@ -80,8 +78,7 @@ GRAPH, FUNCTIONS, INITIALIZER, RAW_DATA = (number << 3 | BYTES_FOLLOW for number
 
 
 def parsed(onnx: Any, data: Any, name: str) -> tuple[Any, dict[int, bytes]]:
-    """Parse a model. Return the model without the raw bytes of large constants, and these bytes by the constants'
-    indices."""
+    """Return the parsed model without the raw bytes of large constants, and these bytes by the constants' indices."""
     model = onnx.ModelProto()
     raw_by_index: dict[int, bytes] = {}
     try:
@@ -266,8 +263,7 @@ class Reader:
         raise ValueError(f"{what} must be a number, a string, a tensor, a graph or a list, got type {proto.type}")
 
     def tensor(self, proto: Any, what: str, raw: bytes | None = None) -> Array:
-        """Convert a tensor. `raw` has the raw bytes of the tensor if `proto` lacks them. Check that the number of
-        values fits the shape."""
+        """Convert a tensor, and check the number of values. `raw` has the tensor's raw bytes if `proto` lacks them."""
         shape = tuple(proto.dims)
         if min(shape, default=0) < 0:
             raise ValueError(f"{what} must have sizes of at least 0, got shape {shape}")

@@ -28,8 +28,7 @@ class Island:
 
 
 def run_island(site: Site, *, island: Island) -> Callable[..., Any]:
-    """Return the function that runs an island. Create the session of the island now if all types are known, or else in
-    the first call."""
+    """Return the function that runs an island. Create its session now if all types are known, or in the first call."""
     names = [value.name for value in island.graph.inputs]
     outputs = [value.name for value in island.graph.outputs]
     session_of = functools.cache(functools.partial(session, island))

@@ -172,8 +172,7 @@ def pad(
 
 
 def copied_sides(sizes: Sequence[int], every: Sequence[tuple[int, int]], mode: Any) -> list[tuple[Any, Array, int]]:
-    """Return the sides in the order of padding: the place of the padding, the indices to copy along its axis, the
-    axis."""
+    """Return the sides in the order of padding: the padding's place, the indices to copy along the axis, the axis."""
     sides = []
     for axis, (size, (before, after)) in enumerate(zip(sizes, every, strict=True)):
         index = before + np.pad(np.arange(size), (before, after), mode=mode) if before or after else np.arange(size)
@@ -400,16 +399,8 @@ def dropout(site: Site, *, seed: int = 0, ratio: float | None = None) -> Call:
 
 
 class View(Viewing):
-    """A view's call.
-
-    Parameters
-    ----------
-    moves : sequence of (Callable, int)
-        Functions, each with the number of inputs that the function takes in addition to the array.
-    reshapes : bool
-        Whether the last function only changes the shape. If the last function copies, calls remember the view before
-        the copy.
-    """
+    """A view's call. `moves` has functions, each with the number of inputs that it takes in addition to the array. If
+    the last function only changes the shape (`reshapes`), but copies, calls remember the view before the copy."""
 
     def __init__(self, moves: Sequence[tuple[Call, int]], reshapes: bool) -> None:
         self.moves, self.reshapes = moves, reshapes

@@ -40,8 +40,7 @@ class Memory:
         self.known: dict[Any, list[tuple[int, Any]]] = {}
 
     def remember(self, key: Any, values: list[tuple[int, Any]]) -> None:
-        """Remember read-only copies of the values of some slots, unless they are large. Several threads may call this
-        method at the same time."""
+        """Remember read-only copies of the values of some slots, unless they are large. Several threads may call it."""
         arrays = [value for _, value in values if isinstance(value, np.ndarray)]
         if len(arrays) == len(values) and sum(array.nbytes for array in arrays) <= MOST_BYTES:
             copies = [array.copy() for array in arrays]

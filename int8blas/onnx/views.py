@@ -26,8 +26,7 @@ UNMOVED = {kind for kind, traits in TABLE.traits.items() if traits.reshapes}
 def moved_pattern(pattern: Pattern) -> Pattern:
     """Exchange a DequantizeLinear with one positive scale and the operator after it, if the operator only moves,
     chooses or pads elements. All consumers of the dequantized tensor must move, choose or pad elements, use only the
-    shape, or be QuantizeLinear. The nodes must be sorted, each node after the nodes that it needs.
-    """
+    shape, or be QuantizeLinear. The nodes must be sorted, each node after the nodes that it needs."""
     nodes: list[Node] = []
     for node in pattern.graph.nodes:
         traits = TABLE.traits_of(node)

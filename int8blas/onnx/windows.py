@@ -56,8 +56,7 @@ class Windows(NamedTuple):
         return full and all(self.counted(d, n, (0, 0)).all() for d, n in enumerate(spatial))
 
     def counted(self, d: int, size: int, padding: tuple[int, int]) -> Array:
-        """Return the number of elements of each window along a dimension that lie in the image, or in the given padding
-        around the image."""
+        """Return how many elements of each window along a dimension lie in the image, or in the given padding."""
         places = np.arange(self.outputs[d])[:, None] * self.strides[d] - self.padding[d][0]
         places = places + np.arange(self.kernel[d]) * self.dilations[d]
         return np.asarray(((places >= -padding[0]) & (places < size + padding[1])).sum(1))
@@ -214,8 +213,7 @@ def conv_transpose(
 def transposed_padding(
     spatial: Sizes, full: Sizes, strides: Sizes, pads: Sizes | None, auto_pad: str, output_shape: Sizes | None
 ) -> list[tuple[int, int]]:
-    """Return the number of elements to cut from each side of the full result. A negative number says how many zeros to
-    append."""
+    """Return the number of elements to cut from each side of the full result. A negative number appends zeros."""
     n = len(spatial)
     if output_shape is None and auto_pad in ("NOTSET", "VALID"):
         return list(padding_of(spatial, full, strides, pads, auto_pad))
