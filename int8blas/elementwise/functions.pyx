@@ -229,7 +229,7 @@ def eltwise(src, ops, *, scales=None, zero_points=None, dst_dtype=None, scheme="
 
 @cython.final
 cdef class PreparedEltwise:
-    """A function that applies :func:`eltwise` with the same `ops` to real numbers in each call."""
+    """A function that applies :func:`eltwise` to real numbers, with the same `ops` in each call."""
 
     cdef tuple ops
     cdef Replay known               # the replay of the last call, or None

@@ -378,8 +378,8 @@ cdef class Fused:
     cdef int64_t size               # bytes read and written
     cdef list arrays
     cdef list repeated              # the memory of repeated operands
-    # For a ReplayParts: the offsets of this part in bytes, from the address of the source and from the address of the
-    # whole target; and NumPy's type number of the source.
+    # Only a ReplayParts uses these members: the offsets in bytes of this part in the source and in the whole target,
+    # and NumPy's type number of the source.
     cdef ptrdiff_t offsets[2]
     cdef int source_type
 

@@ -93,7 +93,7 @@ typedef struct {
 
 /* The arguments of softmax and layer normalization of rows of n elements, at least 1 (normalize_body.h). src_type is
  * any type, and dst_type is any type except s32. The elements of a row are contiguous and aligned to their size. If a
- * row has less than I8_CHUNK elements, I8_CHUNK elements are readable in src, plus, gamma and beta, and writable in
+ * row has fewer than I8_CHUNK elements, I8_CHUNK elements are readable in src, plus, gamma and beta, and writable in
  * dst. dst may be src itself if the types have the same size. The workspace has I8_NORMALIZE_ROOM(n) floats: the rows
  * that are computed together and one more row, because softmax begins a row before it has finished the previous row. */
 #define I8_PARTS 64

@@ -30,7 +30,7 @@
  * overlaps the previous chunk, and some elements are stored twice. Sums take whole chunks, with neutral elements after
  * the last element. */
 
-/* Return the start of the chunk after the chunk at i, in a row of n elements with at least one whole chunk. */
+/* Return the start of the chunk that follows the chunk at i. The row has n elements, at least one whole chunk. */
 I8_INLINE int64_t i8_next_chunk(int64_t i, int64_t n)
 {
     const int64_t next = i + I8_CHUNK, last = n - I8_CHUNK;
@@ -352,7 +352,7 @@ I8_SOURCES(f16, I8_TYPE_F16)
 I8_SOURCES(bf16, I8_TYPE_BF16)
 #undef I8_SOURCES
 
-/* Call function_u8(...) and so on, by the type of the source. */
+/* Call the function for the type of the source: function_u8(...), function_s8(...) and so on. */
 #define I8_BY_SRC_TYPE(function, ...)                                                                                  \
     switch (a->src_type) {                                                                                             \
     case I8_TYPE_U8: function##_u8(__VA_ARGS__); break;                                                                \

@@ -5,8 +5,8 @@
  *   average   out[r, j] = rne(f32(sum(x)) / divisor[r, j])       f32: the quotient; s32: the sum.
  *
  * The arguments (i8_pool_args) are described in elementwise.h. One vector of results, or I8_POOL_VECTORS vectors, stay
- * in registers over the whole window. The vectors of results are contiguous, or have the same offset j in successive
- * runs. */
+ * in registers over the whole window. These vectors are contiguous in one run, or begin at the same offset j in
+ * successive runs r. */
 #include <math.h>
 #include <string.h>
 

@@ -103,7 +103,8 @@ typedef struct {
 
 typedef void (*i8_tile_fn)(const i8_tile_args *);
 
-/* The micro-kernels of one kind of multiply-add: of[rows - 1][panels - 1]. */
+/* The micro-kernels of one kind of multiply-add. of[rows - 1][panels - 1] computes tiles of `rows` rows and `panels`
+ * panels. */
 typedef struct {
     i8_tile_fn of[I8_MAX_MR][I8_MAX_NP];
 } i8_tiles;

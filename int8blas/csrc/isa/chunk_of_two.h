@@ -110,7 +110,7 @@ I8_INLINE void i8_floats_store_bf16(char *p, i8_floats x)
     i8_half_store_bf16(p, x.low);
     i8_half_store_bf16(p + 16, x.high);
 }
-/* Return the f32 whose exponent bits are the low bits of x. */
+/* Return the f32 with the bits of x shifted left by 23: the low bits become the exponent. */
 I8_UNARY_FLOATS(i8_floats_power_of_two, i8_half_power_of_two)
 /* Return x < limit ? 0 : y. */
 I8_INLINE i8_floats i8_floats_unless_below(i8_floats x, i8_floats limit, i8_floats y)

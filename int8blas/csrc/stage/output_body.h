@@ -361,8 +361,8 @@ I8_INLINE int i8_flat_rows(int cols)
 }
 
 /* Return whether a tile of a primitive is computed faster as one row of chunks. One row of chunks is faster if C has no
- * gaps, all terms depend only on the column, and the tile has enough rows. On Zen 4, a separate row takes 5 ns,
- * repeating the values takes about 120 ns, and each chunk of columns takes 30 ns. */
+ * gaps, all terms depend only on the column, and the tile has enough rows. On Zen 4, a row that is computed separately
+ * takes 5 ns. One row of chunks takes about 120 ns, and 30 ns for each chunk that holds repeated column terms. */
 I8_INLINE int i8_is_flat(const i8_output_args *o, int size)
 {
     const i8_epilogue *e = o->epilogue;
