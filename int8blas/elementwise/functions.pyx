@@ -89,7 +89,7 @@ cdef list sources(object srcs):
 
 
 cdef list one_for_each(object values, str name, Py_ssize_t count, object default):
-    """Return a value for each source."""
+    """Return a list of `count` values, one for each source."""
     if values is None:
         return [default] * count
     cdef list items = items_of(values, name)

@@ -58,7 +58,7 @@ cdef struct Operand:
     ptrdiff_t strides[cnp.NPY_MAXDIMS]
 
 
-# A step in the form that C code reads. The class Step has the same step as a Python object.
+# A step in the form that C code reads. The class Step is the Python object for the step.
 cdef struct Link:
     bint reads
     bint plain                      # whether the operand is float32 with scale 1 and zero point 0

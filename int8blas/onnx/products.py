@@ -57,8 +57,8 @@ LONG = "its windows are too long for a source of 16 bits"
 
 
 def quantizer_behind(pattern: Pattern, chain: Chain) -> Quantized | None:
-    """Return the result of the QuantizeLinear after a chain, or None. Drop the limits before it that its saturation
-    replaces."""
+    """Return the result of the QuantizeLinear after a chain, or None. Drop limits at the end of the chain if the
+    saturation of the QuantizeLinear replaces them."""
     end = pattern.quantizer(chain.last)
     if end is None or not positive_finite(end.factor):
         return None

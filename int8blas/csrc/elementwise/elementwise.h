@@ -34,7 +34,7 @@ typedef void (*i8_elements_fn)(const i8_elements_args *);
  * is one divisor, repeated I8_CHUNK times. n is at least I8_POOL_RUN. A window has at least 1 element; for averages it
  * has at most I8_POOL_WINDOW elements, because 255 * 2**23 < 2**31. src and out do not overlap, and need no alignment.
  *
- * If `multiplier` is not 0, a window has less than I8_POOL_PART elements, and the results are bytes. A kernel with a
+ * If `multiplier` is not 0, a window has fewer than I8_POOL_PART elements, and the results are bytes. A kernel with a
  * multiplier may compute averages in u16, with equal results:
  *
  *     average = ((sum + bias + (sum >> parity_shift & 1)) * multiplier >> 16) >> shift         less 128 for s8.

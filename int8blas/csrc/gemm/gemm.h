@@ -39,7 +39,7 @@
  *   - The kernel ignores `tiles` and `fetch`. For each step of each panel the kernel prefetches ahead_step bytes, a
  *     multiple of 64, from `ahead` on into the L2 cache. The panels are b.panel bytes apart.
  *   - b.tail: if not NULL, b.tail points to one more step of B, with 1024 bytes for each panel. With b.tail, there is
- *     only one segment, and A has zeros for the missing k of this step.
+ *     only one segment, and A has zeros for the k that the tail lacks.
  */
 #ifndef I8_GEMM_H
 #define I8_GEMM_H

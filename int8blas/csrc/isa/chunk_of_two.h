@@ -20,7 +20,7 @@ typedef struct {
     I8_INLINE i8_floats name(i8_floats x, i8_floats y) { return I8_FLOATS(f(x.low, y.low), f(x.high, y.high)); }
 
 I8_INLINE i8_floats i8_floats_load(const float *p) { return I8_FLOATS(i8_load_f32(p), i8_load_f32(p + 8)); }
-/* Load `count` numbers, less than 16, and set the other lanes to 0. */
+/* Load `count` numbers, fewer than 16, and set the other lanes to 0. */
 I8_INLINE i8_floats i8_floats_load_some(const float *p, int count)
 {
     return count < 8 ? I8_FLOATS(i8_half_load_some(p, count), i8_set_f32(0))

@@ -351,7 +351,7 @@ static void i8_output_transposed(const i8_output_args *o, int size)
         }
 }
 
-/* Tiles with less than I8_FLAT_COLUMNS columns are flattened. Longer rows fill their chunks well. */
+/* Tiles with fewer than I8_FLAT_COLUMNS columns are flattened. Longer rows fill their chunks well. */
 enum { I8_FLAT_COLUMNS = 32, I8_FLAT_ROW = (I8_FLAT_COLUMNS - 1) * I8_CHUNK, I8_FLAT_SUMS = 4 * I8_FLAT_ROW };
 
 /* Return the smallest number of rows of `cols` columns whose elements fill whole chunks. */
@@ -377,7 +377,7 @@ I8_INLINE int i8_is_flat(const i8_output_args *o, int size)
     return 1;
 }
 
-/* Repeat the values of the columns of one row over `to`, which has room for `count` values and a chunk. */
+/* Fill `to` with `count` values that repeat the values of the columns of one row. `to` has room for one more chunk. */
 I8_INLINE const void *i8_repeat_values(uint32_t *to, const void *values, int64_t column, int cols, int count)
 {
     if (!values)
