@@ -10,7 +10,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Loop over the lines of a window, which extend along w, or over its elements. Return the address of either. */
+/* I8_FOR_LINES loops over the lines of a window, which extend along w. I8_FOR_WINDOW loops over the elements. I8_LINE
+ * and I8_ELEMENT return the address of a line and of an element. */
 #define I8_FOR_LINES(a)                                                                                                \
     for (int64_t d = 0; d < (a)->counts[0]; ++d)                                                                       \
         for (int64_t h = 0; h < (a)->counts[1]; ++h)

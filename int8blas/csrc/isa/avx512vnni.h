@@ -4,8 +4,7 @@
  *
  * With 24 accumulators, the loop hides 24 / 2 = 12 cycles of latency at two VPDPBUSD a cycle. A group takes 24
  * VPDPBUSD, 3 loads of B and 8 broadcasts of A: 11 loads in 12 cycles (24 on Zen 4). GCC 12 spills registers around
- * _mm512_dpbusd_epi32 in a loop with 24 accumulators, so compilers with GCC's syntax get the instruction as assembly.
- * */
+ * _mm512_dpbusd_epi32 in a loop with 24 accumulators, so compilers with GCC's syntax get VPDPBUSD as assembly. */
 #ifdef I8_X86_64
 #define I8_TARGET "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni"
 #include "isa/vectors_avx512.h"

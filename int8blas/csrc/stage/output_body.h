@@ -362,7 +362,7 @@ I8_INLINE int i8_flat_rows(int cols)
 
 /* Return whether a tile of a primitive is computed faster as one row of chunks. One row of chunks is faster if C has no
  * gaps, all terms depend only on the column, and the tile has enough rows. On Zen 4, a row that is computed separately
- * takes 5 ns. One row of chunks takes about 120 ns, and 30 ns for each chunk that holds repeated column terms. */
+ * takes 5 ns. One row of chunks takes about 120 ns, plus 30 ns for each chunk of repeated column terms. */
 I8_INLINE int i8_is_flat(const i8_output_args *o, int size)
 {
     const i8_epilogue *e = o->epilogue;
