@@ -17,7 +17,7 @@ OTHERS, STOLEN = 0.1, 0.01
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds until now, of the wall clock and of the busy time of the CPUs that this process may use."""
+    """Cumulative seconds until now: wall-clock time, and CPU times of the CPUs that this process may use."""
 
     clock: float
     busy: float  # CPU time of all processes

@@ -62,8 +62,8 @@ cdef enum:
     # unit. The images of the measurements are 56 x 56, with windows of 3 x 3 and one thread. With AVX512-VNNI and 12
     # channels, flat lines take 18 us to uint8 and 17 us to float32, and vectors of one pixel take 17 us to uint8 and 22
     # us to float32. With 13 channels, flat lines take 21 us to uint8 and 23 us to float32, and vectors of one pixel
-    # take 17 us to uint8 and 23 us to float32. With AVX512BW (pairs of lines) and 16 channels, flat lines take 26 us,
-    # and vectors of one pixel take 29 us.
+    # take 17 us to uint8 and 23 us to float32. With AVX512BW, whose kernel computes pairs of lines, 16 channels take 26
+    # us with flat lines and 29 us with vectors of one pixel.
     FLAT_CHANNELS = 12
     FLAT_PAIRS = 16
     FLAT_BYTES = 1 << 15
@@ -351,7 +351,8 @@ cdef void do_flat_part(const void *job, int part, int parts, char *memory, size_
 
 
 cdef void set_flat_blocks(DepthwiseJob *j, double threads) noexcept:
-    """Choose units of lines, and stretches whose interleaved lines and sums fill most of the L1 cache."""
+    """Choose the lines of a unit and the pixels of a stretch. The interleaved lines and the sums of a stretch fill most
+    of the L1 cache."""
     cdef int64_t groups = ceil_div(window_lines(j, j.together), j.g.kernels.convolution.depthwise_lines), steps
     cdef int64_t pixel = I8_GROUP * j.channels * (groups * min(j.image.stride[2], j.image.kernel[2]) + j.together)
     j.pixels = max(<int64_t>I8_MAX_DEPTHWISE, 3 * j.g.machine.l1 // 4 // pixel)

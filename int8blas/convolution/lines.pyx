@@ -50,8 +50,8 @@ cdef enum:
     # channels or more are gathered for the unit.
     MATRIX_CHANNELS = 32
     MATRIX_PADDING = 3
-    # The maximum number of channels of windows that are read from copied lines. MATRIX_TAP_CHANNELS is for the matrix
-    # unit, if channels fill whole steps. LINE_CHANNELS is for vector kernels.
+    # Kernels read windows from copied lines up to these numbers of channels. MATRIX_TAP_CHANNELS applies to the matrix
+    # unit if the channels are a multiple of I8_MATRIX_K. LINE_CHANNELS applies to vector kernels.
     MATRIX_TAP_CHANNELS = 512
     # A 3 x 3 convolution of 14 x 14 pixels and 128 channels takes 52.8 us from copied lines and 57.7 us from gathered
     # windows. With 256 channels, the convolution takes 210 us from copied lines and 221 us from gathered windows

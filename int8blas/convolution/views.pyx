@@ -51,7 +51,7 @@ cdef enum:
     # The time of the epilogue of a panel for one output, in multiply-adds of a vector. If a product reads the image in
     # place and has incomplete panels, the time doubles, because the sums are stored before the epilogue.
     EPILOGUE_STEPS = 8
-    # The number of bytes of lines that can be copied in the time of a multiply-add of a vector.
+    # Copying this number of bytes of lines takes as long as a multiply-add of a vector.
     COPIED_BYTES = 16
     # Gathering a run of contiguous bytes of a window takes GATHER_STEPS steps, and one more step for every GATHER_BYTES
     # bytes. A step is the time of a multiply-add of a vector with VNNI. Without VNNI a multiply-add takes WIDENED

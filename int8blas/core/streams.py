@@ -53,7 +53,7 @@ def is_stream(path: Any, *methods: str) -> bool:
 
 
 def name_of(path: Any) -> str:
-    """Return the name of a path or a file object in errors."""
+    """Return the name that error messages give to a path or a file object."""
     name = path if isinstance(path, (str, bytes, os.PathLike)) else getattr(path, "name", None)
     return shown(os.fspath(name)) if isinstance(name, (str, bytes, os.PathLike)) else f"the {type(path).__name__}"
 

@@ -40,8 +40,8 @@ cdef int shared_cpus(int cpus) noexcept nogil:
 
 
 cdef bint keeps_shared_gil(double work, double gil_work) noexcept nogil:
-    """Return whether a call keeps the GIL because another thread runs a network too: its work is at most SHARED_GIL
-    times `gil_work`."""
+    """Return whether another thread runs a network too, and `work` is at most SHARED_GIL times `gil_work`, so that the
+    call keeps the GIL."""
     return i8_shares() and work <= gil_work * SHARED_GIL
 
 

@@ -60,7 +60,7 @@ cdef struct ElementsJob:
     int64_t piece, pieces                       # elements of a piece, pieces of a run
     int64_t period                              # elements after which the parameters of a run repeat, if `each`
     # If `spread` is not 0, there is one run. A parameter that varies has `values` contiguous values. Each value applies
-    # to `spread` consecutive elements; element e has the value e // spread % values.
+    # to `spread` consecutive elements, so element e has the value at index e // spread % values.
     int64_t spread, values
     bint varies[PARAMETERS]
     spread_fn spread_values
@@ -328,8 +328,8 @@ cdef list lay_out(ElementsJob *job, cnp.ndarray x, cnp.ndarray out, tuple axes, 
         job.n *= shape[d]
     job.each = d > first and job.n < SHORT_RUN
     if job.each:
-        # Parameters are stored for the dimensions from `d` on. The stored parameters repeat over the dimensions from
-        # job.dims to d - 1.
+        # Store the parameters of the dimensions from `d` on. A run also extends over the dimensions before `d` along
+        # which the parameters are constant, and repeats the stored parameters there.
         outermost = [axis for axis in range(first, inner + 1) if steps[axis]][0]
         d, job.n = inner, shape[inner]
         while d > outermost and job.n < STRETCH:

@@ -89,7 +89,7 @@ cdef list sources(object srcs):
 
 
 cdef list one_for_each(object values, str name, Py_ssize_t count, object default):
-    """Return a value for each source."""
+    """Return a list of `count` values, one for each source."""
     if values is None:
         return [default] * count
     cdef list items = items_of(values, name)
@@ -229,7 +229,7 @@ def eltwise(src, ops, *, scales=None, zero_points=None, dst_dtype=None, scheme="
 
 @cython.final
 cdef class PreparedEltwise:
-    """A function that applies :func:`eltwise` with the same `ops` to real numbers in each call."""
+    """A function that applies :func:`eltwise` to real numbers, with the same `ops` in each call."""
 
     cdef tuple ops
     cdef Replay known               # the replay of the last call, or None

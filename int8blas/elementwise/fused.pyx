@@ -58,7 +58,7 @@ cdef struct Operand:
     ptrdiff_t strides[cnp.NPY_MAXDIMS]
 
 
-# A step in the form that C code reads. The class Step has the same step as a Python object.
+# A step in the form that C code reads. The class Step is the Python object for the step.
 cdef struct Link:
     bint reads
     bint plain                      # whether the operand is float32 with scale 1 and zero point 0
@@ -378,8 +378,8 @@ cdef class Fused:
     cdef int64_t size               # bytes read and written
     cdef list arrays
     cdef list repeated              # the memory of repeated operands
-    # For a ReplayParts: the offsets of this part in bytes, from the address of the source and from the address of the
-    # whole target; and NumPy's type number of the source.
+    # Only a ReplayParts uses these members: the offsets in bytes of this part in the source and in the whole target,
+    # and NumPy's type number of the source.
     cdef ptrdiff_t offsets[2]
     cdef int source_type
 

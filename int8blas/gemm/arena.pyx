@@ -19,8 +19,8 @@ from int8blas.gemm.problem cimport has_scale_groups, is_generated
 
 
 cdef size_t lay_out_block(const Problem *g, const BlocksPlan *p, PackedBlock *b, char *memory) noexcept nogil:
-    """Set the pointers of a packed B block into `memory`, if the block needs memory. Return the bytes that the block
-    takes: 0 if a packed B has all panels and vectors that the product needs."""
+    """Place a packed B block in `memory`, if the block needs memory. Return the bytes that the block takes: 0 if a
+    packed B has all panels and vectors that the product needs."""
     cdef char *start = memory
     cdef size_t columns = p.packed_panels * I8_PANEL
     cdef bint is_plain = g.panels.data is NULL

@@ -48,8 +48,8 @@ cdef enum:
     # The minimum number of columns for which a matrix unit reuses the A of a tile so often that a single K block may
     # have up to twice the usual size.
     MATRIX_COLUMNS = 128
-    # The maximum number of threads to leave unused if the largest part stays the same. For example, the largest part of
-    # 26 rows of tiles is 2 rows with 13 threads and with 16 threads. Every plan divides the grid once more for each
+    # A plan leaves up to FEWER_THREADS threads unused if the largest part stays the same. For example, the largest part
+    # of 26 rows of tiles is 2 rows with 13 threads and with 16 threads. Every plan divides the grid once more for each
     # number of threads that it tries.
     FEWER_THREADS = 3
     # If each thread has at least MANY_TILES rows of tiles, an uneven division of the rows makes the largest part at
@@ -279,7 +279,7 @@ cdef void set_memory(const Problem *g, BlocksPlan *p) noexcept nogil:
         and (<uintptr_t>g.c.data | <uintptr_t>g.c.row) % ALIGNMENT == 0
         and g.m * g.n * <int64_t>sizeof(int64_t) >= STREAM_BYTES
     )
-    # A prefetch of a C that is in the L3 cache makes 1024 x 2048 x 64 1.38x slower (AVX512-VNNI, Zen 5).
+    # Prefetching a C that is in the L3 cache makes a product 1.38x slower (1024 x 2048 x 64, AVX512-VNNI, Zen 5).
     p.memory.fetch_c = (
         g.c.column == sizeof(int32_t) and is_uncached_size(g.machine, <double>g.m * g.n * sizeof(int32_t))
     )

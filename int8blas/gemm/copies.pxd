@@ -26,10 +26,10 @@ cdef enum:
     # and 0.74 us copied.
     SPREAD_WORK = 64
     SPREAD_VECTORS = 16
-    # The maximum number of multiply-adds for each element of B, if the product includes columns that B skips in memory.
-    # With every second column of a B of 256 x 1024, 4 rows of A (8 multiply-adds) take 5.0 us with the skipped columns,
-    # and 8.4 us with a copy of B. 16 rows of A take 17.2 us with the skipped columns, and 13.3 us with a copy of B
-    # (AVX512-VNNI, Zen 5).
+    # If each element of B has at most SKIPPED_WORK multiply-adds, the product also computes the columns that B skips in
+    # memory. With every second column of a B of 256 x 1024, 4 rows of A (8 multiply-adds) take 5.0 us with the skipped
+    # columns, and 8.4 us with a copy of B. 16 rows of A take 17.2 us with the skipped columns, and 13.3 us with a copy
+    # of B (AVX512-VNNI, Zen 5).
     SKIPPED_WORK = 8
 
 

@@ -47,7 +47,7 @@ cdef class Packed:
     :class:`PackedB16`."""
 
     __signature__ = Signature()
-    # The name of the class in errors.
+    # The name that error messages give to the class.
     _what = "packed matrix"
     # A call that creates a packed matrix, as errors print it.
     _call = "pack_b(b)"

@@ -386,7 +386,7 @@ cdef class PackedB(Packed):
         return 0
 
     cdef inline int64_t split_k(self) noexcept:
-        """Return the number of k that a list of outliers covers: whole groups of I8_DOT8."""
+        """Return the number of k that one list of outliers covers, a multiple of the 8 k of I8_DOT8."""
         return even_size(self._k, I8_OUTLIER_K, 2 * I8_GROUP)
 
     cdef int split(self, const i8_kernels *kernels) except -1:

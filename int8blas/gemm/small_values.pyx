@@ -29,8 +29,9 @@ cdef enum:
     # than a fast multiply-add saves. If all values of A are below 30, 256 x 32 x 512 takes 28.6 us with the search and
     # 37.8 us without. If A has large values, the search makes 256 x 48 x 512 0.5 % slower (AVX2, Zen 5).
     LOOK_COLUMNS = 32
-    # The minimum number of groups for I8_DOT_SMALL, which adds all groups in s16. I8_DOT8 adds two groups. I8_DOT_SMALL
-    # is 1.06x (AVX2) or 0.96x (AVX-512) as fast as I8_DOT8 for 4 groups, and 1.18x or 1.07x as fast for 8 groups.
+    # The minimum number of groups for I8_DOT_SMALL, which adds all groups in s16. I8_DOT8 adds two groups. For 4
+    # groups, I8_DOT_SMALL is 1.06x (AVX2) or 0.96x (AVX-512) as fast as I8_DOT8. For 8 groups, I8_DOT_SMALL is 1.18x
+    # (AVX2) or 1.07x (AVX-512) as fast.
     SMALL_GROUPS = 6
     MOST_GROUPS = 1 << 20       # more than any block has
 

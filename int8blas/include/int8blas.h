@@ -93,8 +93,8 @@ struct int8blas_functions {
     int (*pack_b_u8)(char transb, int64_t k, int64_t n, const uint8_t *b, int64_t ldb, void *packed);
 
     /* These GEMMs take a packed B: memory that pack_b_s8 or pack_b_u8 has filled, or the `address` of a PackedB that
-     * outlives the call. b must be a packed K x N matrix of the function's dtype. A function reports any other b as a
-     * wrong argument. */
+     * outlives the call. b must be a packed K x N matrix of the function's dtype. If b is not a packed matrix of this
+     * size and dtype, the function reports b as a wrong argument. */
     int (*gemm_u8s8s32_packed)(char transa, char offsetc, int64_t m, int64_t n, int64_t k, double alpha,
                                const uint8_t *a, int64_t lda, int ao, const void *b, int bo, double beta, int32_t *c,
                                int64_t ldc, const int32_t *co);

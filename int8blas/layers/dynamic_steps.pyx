@@ -56,7 +56,8 @@ cdef inline int64_t steps_of(const Execution *e, int64_t row) noexcept nogil:
 
 
 cdef inline int64_t time_of(const Execution *e, const Direction *d, int64_t row, int64_t step) noexcept nogil:
-    """Return the time at which a direction computes a step of a row, or a time after the row's end if it has ended."""
+    """Return the time at which a direction computes a step of a row. If the row has fewer steps, return a time after
+    the row's end."""
     return steps_of(e, row) - 1 - step if d.backwards and step < steps_of(e, row) else step
 
 

@@ -596,7 +596,7 @@ cdef list stack_shape(RealJob *job, cnp.ndarray a, cnp.ndarray b):
 
 
 cdef cnp.ndarray set_a(RealJob *job, cnp.ndarray a):
-    """Set the pointer and the steps of a. Return its array, which may be a copy."""
+    """Set the pointer and the steps of `a` in the job. Return its array, which may be a copy."""
     if a.strides[a.ndim - 1] != 4 or a.strides[a.ndim - 2] % 4:
         a = np.ascontiguousarray(a)
     job.a, job.rows, job.k = cnp.PyArray_BYTES(a), a.shape[a.ndim - 2], a.shape[a.ndim - 1]
@@ -606,7 +606,7 @@ cdef cnp.ndarray set_a(RealJob *job, cnp.ndarray a):
 
 
 cdef cnp.ndarray set_b(RealJob *job, cnp.ndarray b):
-    """Set the pointer and the steps of b, with factor 1. Return its array, which may be a copy."""
+    """Set the pointer and the steps of `b` in the job, with factor 1. Return its array, which may be a copy."""
     if b.strides[b.ndim - 1] % 4 or b.strides[b.ndim - 2] % 4:
         b = np.ascontiguousarray(b)
     job.b, job.b_row = cnp.PyArray_BYTES(b), b.strides[b.ndim - 2] // 4

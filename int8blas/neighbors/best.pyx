@@ -12,11 +12,11 @@ from libc.string cimport memcpy, memset
 from int8blas.core.split cimport ceil_div
 
 cdef enum:
-    # The number of bits of a digit of ranks, for selecting. A digit has few bits, because clearing and adding up the
-    # counts of all digits takes time.
+    # The number of bits of a digit of a rank in a radix selection. A digit has few bits, because clearing and adding up
+    # the counts of all digits takes time.
     SELECT_BITS = 8
-    # The maximum number of bits of a digit, for sorting. The counts of all digits of 11 bits take 16 KiB of the L1
-    # cache, and a rank of 32 bits has three digits.
+    # The maximum number of bits of a digit of a rank in a radix sort. The counts of all digits of 11 bits take 16 KiB
+    # of the L1 cache, and a rank of 32 bits has three digits.
     SORT_BITS = 11
 
 

@@ -519,7 +519,7 @@ cdef struct Queries:
 
 
 cdef size_t lay_out_queries(const Search *s, Queries *q, char *memory) noexcept nogil:
-    """Set the pointers of `q` into `memory`, and return the size in bytes."""
+    """Place the arrays of `q` in `memory`, and return their size in bytes."""
     cdef char *start = memory
     q.rows = <uint8_t *>carve(&memory, s.queries * s.k)
     q.squares = <int64_t *>carve(&memory, 8 * s.queries)

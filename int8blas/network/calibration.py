@@ -315,7 +315,7 @@ class LeastSquaresObserver(HistogramObserver):
     >>> from int8blas.calibration import LeastSquaresObserver
     >>> x = np.random.default_rng(0).normal(size=100_000)
     >>> scale = LeastSquaresObserver().observe(x).parameters().scale
-    >>> bool(scale * 127 < 0.95 * np.abs(x).max())  # a few values are clipped, and the others are finer
+    >>> bool(scale * 127 < 0.95 * np.abs(x).max())  # a few values are clipped, the rest are finer
     True
     """
 

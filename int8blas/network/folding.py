@@ -111,8 +111,8 @@ def shifted_bias(bias: npt.ArrayLike | None, weights: npt.ArrayLike, shift: floa
         (oc, ic / groups, ...).
     shift : float
         The number that is added to each element of the source, in the source's units. To convert an int8 source to
-        uint8, the shift is 128 for int8 weights, and 128 * scale of the source for a bias and weights in real units. If
-        a layer was trained on pixels minus their mean and gets plain pixels, the shift is the mean.
+        uint8, pass 128 if the weights are int8, or 128 times the source's scale if the bias and the weights are in real
+        units. If a layer was trained on pixels minus their mean and gets plain pixels, the shift is the mean.
 
     Returns
     -------

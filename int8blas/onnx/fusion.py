@@ -53,8 +53,8 @@ INPUTS = "not all of its inputs are dequantized with constant scales that the op
 # With float_steps, a quantized operator rounds in float32 after each step, like the nodes that it replaces.
 STEPS = {"float_steps": 1}
 
-# A function of a node and the result of the QuantizeLinear after the node. The function returns the node that replaces
-# both nodes, or None if there is no replacement.
+# A rewrite of a node and of the QuantizeLinear after the node. The arguments are the pattern, the node and the
+# quantized result. The function returns the node that replaces both nodes, or None if there is no replacement.
 StaticRewrite = Callable[[Pattern, Node, Quantized], Node | None]
 
 

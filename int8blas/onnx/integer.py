@@ -143,9 +143,9 @@ def positive_finite(scale: Array) -> bool:
 
 
 def same_quantization(scale: Array, zero: Array, other_scale: Array, other_zero: Array) -> bool:
-    """Return whether two quantizations have equal scales, zero points and types, one value each. Dequantization by the
-    first and quantization by the second then give each byte back, unless the scale is 0, NaN or so large that numbers
-    overflow."""
+    """Return whether two quantizations have equal scales, zero points and types, one value each. With equal
+    quantizations, dequantizing a byte with the first and quantizing the result with the second returns the byte, unless
+    the scale is 0, NaN or so large that numbers overflow."""
     pairs = (scale, other_scale), (zero, other_zero)
     equal = all(a.size == b.size == 1 and a.dtype == b.dtype and a.item() == b.item() for a, b in pairs)
     return equal and bool(0 < abs(scale.item()) <= LARGEST_SCALE)

@@ -154,8 +154,8 @@ class Pattern:
         return consumers[0] if len(consumers) == 1 and name not in self.kept else None
 
     def only_consumer(self, node: Node, kinds: set[str]) -> Node | None:
-        """Return the only consumer of a node's only output, if its kind is in `kinds` and it takes the output as first
-        input."""
+        """Return the only consumer of a node's only output, if the consumer's kind is in `kinds` and its first input is
+        the output."""
         name = node.outputs[0]
         consumer = self.sole_consumer(name) if len(node.outputs) == 1 else None
         fits = consumer is not None and consumer.kind in kinds and consumer.inputs[0] == name

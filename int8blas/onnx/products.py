@@ -57,7 +57,8 @@ LONG = "its windows are too long for a source of 16 bits"
 
 
 def quantizer_behind(pattern: Pattern, chain: Chain) -> Quantized | None:
-    """Return the result of the QuantizeLinear after a chain, or None. Drop the limits that its saturation replaces."""
+    """Return the result of the QuantizeLinear after a chain, or None. Drop limits at the end of the chain if the
+    saturation of the QuantizeLinear replaces them."""
     end = pattern.quantizer(chain.last)
     if end is None or not positive_finite(end.factor):
         return None
@@ -157,7 +158,7 @@ def rewritten_in_steps(pattern: Pattern, node: Node, found: Operands, last: Quan
         return None
     tail = tail_behind(pattern, middle, columns, None, False)
     end = quantizer_behind(pattern, tail)
-    # If all operators have one number for all columns, a lookup table can compute them.
+    # If no operand has a value for each column, a lookup table can compute the tail.
     by_column = tail.bias is not None or any(
         isinstance(op, Binary) and op.operand is not None and np.size(op.operand) > 1 for op in tail.ops
     )
@@ -453,7 +454,7 @@ def dequantized_weights(pattern: Pattern, node: Node, turned: bool) -> Stored | 
     if scale.size == 1:
         scale, block = scale.reshape(()), 0
     elif block:
-        # A layer with dynamic quantization takes blocks of whole groups of 4 k.
+        # A dynamic layer needs scales whose blocks are a multiple of 4 k long.
         if axis != inner or block % 4 or weights.shape[axis] != block * scale.shape[axis]:
             return None
         scale = scale.T if turned else scale

@@ -146,7 +146,7 @@ class Quantizer:
         return replace(self.graph, nodes=nodes)
 
     def dynamic_convolution(self, node: Node) -> list[Node]:
-        """Return the nodes of a convolution whose source is quantized by its range."""
+        """Return the nodes that replace a convolution: they find the range of the source and quantize the source."""
         end, (matrix, scales) = node.outputs[0], self.int8(node)
         source, one, zero, sums, real, factor, scaled = (
             f"{end}: {what}" for what in ("bytes", "scale", "zero point", "sums", "floats", "factor", "scaled sums")

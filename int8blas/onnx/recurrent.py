@@ -127,7 +127,7 @@ def lstm_cell(
 
 
 def gru_cell(r: Array, bias: Array | None, f: Sequence[Function], clip: float | None, linear_before_reset: int) -> Cell:
-    """Return a GRU cell, for transposed weights of the state. The gates are in the order z, r, h."""
+    """Return a GRU cell. `r` has the transposed weights of the state. The gates are in the order z, r, h."""
     size, limited = len(r), clipped(clip)
     both_gates, last_gate = times(r[:, : 2 * size]), times(r[:, 2 * size :])
     wb = np.zeros(3 * size, r.dtype) if bias is None else bias[: 3 * size]
@@ -147,7 +147,7 @@ def gru_cell(r: Array, bias: Array | None, f: Sequence[Function], clip: float | 
 
 
 def rnn_cell(r: Array, bias: Array | None, f: Sequence[Function], clip: float | None) -> Cell:
-    """Return an RNN cell, for transposed weights of the state."""
+    """Return an RNN cell. `r` has the transposed weights of the state."""
     limited, product = clipped(clip), times(r)
 
     def cell(gates: Array, states: States) -> States:

@@ -172,7 +172,8 @@ def pad(
 
 
 def copied_sides(sizes: Sequence[int], every: Sequence[tuple[int, int]], mode: Any) -> list[tuple[Any, Array, int]]:
-    """Return the sides in the order of padding: the padding's place, the indices to copy along the axis, the axis."""
+    """Return a tuple for each side to pad, in the order of padding: an index that selects the padding, the positions to
+    copy along the axis, and the axis."""
     sides = []
     for axis, (size, (before, after)) in enumerate(zip(sizes, every, strict=True)):
         index = before + np.pad(np.arange(size), (before, after), mode=mode) if before or after else np.arange(size)

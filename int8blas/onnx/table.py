@@ -47,7 +47,7 @@ signature_of = functools.cache(inspect.signature)
 PASSES: dict[Callable[..., Any], Callable[..., Any]] = {}
 # Parameters that are no attributes. The planner passes them.
 GIVEN = {"outputs"}
-# The names of the types of attributes in errors.
+# The names that error messages give to the types of attributes.
 NAMES = {int: "an integer", float: "a number", str: "a string"}
 
 Call = Callable[..., Any]

@@ -125,7 +125,7 @@ class _Neighbors(BaseEstimator):
 
 
 class NearestNeighbors(_Neighbors, neighbors.NearestNeighbors):
-    """scikit-learn's ``NearestNeighbors`` with a search among bytes.
+    """scikit-learn's ``NearestNeighbors`` with a search of 8-bit vectors.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ class NearestNeighbors(_Neighbors, neighbors.NearestNeighbors):
 
 
 class KNeighborsTransformer(_Neighbors, neighbors.KNeighborsTransformer):
-    """scikit-learn's ``KNeighborsTransformer`` with a search among bytes.
+    """scikit-learn's ``KNeighborsTransformer`` with a search of 8-bit vectors.
 
     ``KNeighborsTransformer`` returns a sparse graph for other estimators of scikit-learn.
 
@@ -213,7 +213,7 @@ class _Voting(_Neighbors):
 
 
 class KNeighborsClassifier(_Voting, neighbors.KNeighborsClassifier):
-    """scikit-learn's ``KNeighborsClassifier`` with a search among bytes.
+    """scikit-learn's ``KNeighborsClassifier`` with a search of 8-bit vectors.
 
     Parameters
     ----------
@@ -240,7 +240,7 @@ class KNeighborsClassifier(_Voting, neighbors.KNeighborsClassifier):
 
 
 class KNeighborsRegressor(_Voting, neighbors.KNeighborsRegressor):
-    """scikit-learn's ``KNeighborsRegressor`` with a search among bytes.
+    """scikit-learn's ``KNeighborsRegressor`` with a search of 8-bit vectors.
 
     Parameters
     ----------

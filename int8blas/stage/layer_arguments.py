@@ -28,7 +28,7 @@ DEFAULTS = Attributes()
 class PackedWeights:
     """The packed weights of a saved layer, in one or more PackedB or PackedB4, and the shape of the weights.
 
-    The weights of a convolution may have been uint8, and may have a zero point for each output channel (see
+    Before packing, the weights of a convolution may have been uint8 with a zero point for each output channel (see
     :func:`centered_weights`).
     """
 

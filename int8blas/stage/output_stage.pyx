@@ -59,7 +59,7 @@ cdef int element_type(int typenum) noexcept:
 
 
 cdef int binary_kind(str algorithm) except -1:
-    """Return the number of a binary post-op in the kernels."""
+    """Return the number by which the kernels know the algorithm of a binary post-op."""
     return BINARY_KINDS[algorithm]
 
 

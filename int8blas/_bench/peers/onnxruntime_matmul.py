@@ -80,7 +80,7 @@ class Runtime:
         for name, array in inputs.items():
             binding.bind_input(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
         binding.bind_output("output", "cpu", 0, output.dtype.type, output.shape, output.ctypes.data)
-        # The session's own method: run_with_iobinding() of the Python class only adds overhead.
+        # Call the C++ session, because run_with_iobinding() of the Python class only adds overhead.
         run = partial(session._sess.run_with_iobinding, binding._iobinding, None)
         return run, (session, binding, inputs, output)
 

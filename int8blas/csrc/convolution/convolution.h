@@ -21,14 +21,14 @@
  * output lines use the weights of the second output line.
  *
  * The kernel applies the epilogue `output`, whose lines are c_line bytes apart. If `output` is NULL, the kernel stores
- * the sums in dst, I8_MAX_DEPTHWISE for each output, line after line. `output` takes all channels of the kernel, or
- * at most half of its channels. If C has bytes, `output` takes any number of channels. Kernels may write
+ * the sums in dst, I8_MAX_DEPTHWISE for each output, line after line. With `output`, `channels` is the kernel's
+ * maximum, or at most half of this maximum. If C has bytes, `output` allows any number of channels. Kernels may write
  * I8_MAX_DEPTHWISE channels to dst, and read I8_MAX_DEPTHWISE channels from start and weights.
  *
  * i8_convolution_kernels.depthwise_strided takes windows of I8_STRIDED lines and taps, with stride 2 and dilation 1,
  * and any number of output lines and outputs. depthwise_strided reads only the weights of the first output line, and
- * ignores `interleaved`. `output` takes all channels of the kernel. If C has bytes, `output` takes any number of
- * channels. */
+ * ignores `interleaved`. With `output`, `channels` is the kernel's maximum. If C has bytes, `output` allows any number
+ * of channels. */
 #define I8_MAX_DEPTHWISE 64      /* maximum number of channels of a call */
 #define I8_DEPTHWISE_VALUES 1536 /* bytes of the prepared start values and factors (depthwise_output.h) */
 #define I8_STRIDED 3
@@ -69,7 +69,7 @@ typedef struct {
  *
  * `start` may be NULL. The kernel applies the epilogue `output`. If `output` is NULL, the kernel stores the sums in
  * dst, I8_MAX_GROUPED for each output. Kernels may write whole vectors of channels to dst, and read whole vectors from
- * start. `output` takes all channels of the kernel or half of them. */
+ * start. With `output`, `channels` is the kernel's maximum or half of this maximum. */
 #define I8_MAX_GROUPED 64
 typedef struct {
     int pixels, channels, size;
@@ -82,7 +82,7 @@ typedef struct {
     int32_t *dst;
 } i8_grouped_args;
 
-/* Return the index of output `o` of a pass in its group. A pass has four outputs. */
+/* Return the channel that pass `pass` computes as its output `o` of 4. The channel is counted within its group. */
 static inline int i8_grouped_output(int size, int pass, int o)
 {
     return size == 4 ? o : 2 * pass + o % 2 + o / 2 * 4;

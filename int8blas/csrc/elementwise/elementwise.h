@@ -34,7 +34,7 @@ typedef void (*i8_elements_fn)(const i8_elements_args *);
  * is one divisor, repeated I8_CHUNK times. n is at least I8_POOL_RUN. A window has at least 1 element; for averages it
  * has at most I8_POOL_WINDOW elements, because 255 * 2**23 < 2**31. src and out do not overlap, and need no alignment.
  *
- * If `multiplier` is not 0, a window has less than I8_POOL_PART elements, and the results are bytes. A kernel with a
+ * If `multiplier` is not 0, a window has fewer than I8_POOL_PART elements, and the results are bytes. A kernel with a
  * multiplier may compute averages in u16, with equal results:
  *
  *     average = ((sum + bias + (sum >> parity_shift & 1)) * multiplier >> 16) >> shift         less 128 for s8.
@@ -93,7 +93,7 @@ typedef struct {
 
 /* The arguments of softmax and layer normalization of rows of n elements, at least 1 (normalize_body.h). src_type is
  * any type, and dst_type is any type except s32. The elements of a row are contiguous and aligned to their size. If a
- * row has less than I8_CHUNK elements, I8_CHUNK elements are readable in src, plus, gamma and beta, and writable in
+ * row has fewer than I8_CHUNK elements, I8_CHUNK elements are readable in src, plus, gamma and beta, and writable in
  * dst. dst may be src itself if the types have the same size. The workspace has I8_NORMALIZE_ROOM(n) floats: the rows
  * that are computed together and one more row, because softmax begins a row before it has finished the previous row. */
 #define I8_PARTS 64

@@ -30,7 +30,7 @@
  * overlaps the previous chunk, and some elements are stored twice. Sums take whole chunks, with neutral elements after
  * the last element. */
 
-/* Return the start of the chunk after the chunk at i, in a row of n elements with at least one whole chunk. */
+/* Return the start of the chunk that follows the chunk at i. The row has n elements, at least one whole chunk. */
 I8_INLINE int64_t i8_next_chunk(int64_t i, int64_t n)
 {
     const int64_t next = i + I8_CHUNK, last = n - I8_CHUNK;
@@ -253,7 +253,7 @@ I8_INLINE void i8_store_exponents(const i8_softmax_row *r, float *e, int all, co
     i8_fill_rest(e, r->n, -INFINITY);
 }
 
-/* Store e = exp(t) of `count` chunks, or t if `log`, and add e to the sums. */
+/* Store exp(t) of `count` chunks in e, or t itself if `log`, and add exp(t) to the sums. */
 I8_INLINE void i8_exponential_chunks(float *e, i8_floats *sums, i8_floats *t, const int log, const int count)
 {
     i8_floats y[I8_TOGETHER];
@@ -283,8 +283,8 @@ I8_INLINE void i8_exponentials_at(const i8_softmax_row *r, int64_t i, float *e, 
     }
 }
 
-/* Store e = exp(t) of a row of f32, or t if `log`, and return the sum of e. If the last chunk is partial, its t is in
- * `last` (see i8_store_exponents). */
+/* Store exp(t) of a row of f32 in e, or t itself if `log`, and return the sum of exp(t). If the last chunk is partial,
+ * its t is in `last` (see i8_store_exponents). */
 I8_NOINLINE float i8_exponentials(const i8_softmax_row *r, float *e, float *last, int log)
 {
     enum { MOST = I8_TOGETHER < I8_SUMS ? I8_SUMS : I8_TOGETHER, FEW = I8_TOGETHER < I8_SUMS ? I8_TOGETHER : I8_SUMS };
@@ -299,7 +299,7 @@ I8_NOINLINE float i8_exponentials(const i8_softmax_row *r, float *e, float *last
         i += I8_PARTS;
     }
     I8_FOR(k, I8_SUMS) rest[k] = sums[k];
-    for (int k = 0; i < row.n; i += I8_CHUNK, ++k) { /* less than I8_PARTS elements */
+    for (int k = 0; i < row.n; i += I8_CHUNK, ++k) { /* fewer than I8_PARTS elements */
         const int whole = i + I8_CHUNK <= row.n;
         t = whole ? i8_exponents(&row, i, I8_TYPE_F32) : i8_floats_load(last);
         i8_exponential_chunks(whole ? e + i : last, rest + k, &t, log, 1);
@@ -352,7 +352,7 @@ I8_SOURCES(f16, I8_TYPE_F16)
 I8_SOURCES(bf16, I8_TYPE_BF16)
 #undef I8_SOURCES
 
-/* Call function_u8(...) and so on, by the type of the source. */
+/* Call the function for the type of the source: function_u8(...), function_s8(...) and so on. */
 #define I8_BY_SRC_TYPE(function, ...)                                                                                  \
     switch (a->src_type) {                                                                                             \
     case I8_TYPE_U8: function##_u8(__VA_ARGS__); break;                                                                \
@@ -502,7 +502,7 @@ I8_INLINE void i8_exponents_across(float *x, int64_t n, int64_t room, float scal
                                                     i8_floats_set(scale)));
 }
 
-/* Return the sums of a chunk of columns, in the order of i8_sum_row. If a column has less than I8_PARTS elements, it
+/* Return the sums of a chunk of columns, in the order of i8_sum_row. If a column has fewer than I8_PARTS elements, it
  * has fewer partial sums than a row, to whose sums i8_sum_row adds zeros. */
 I8_INLINE i8_floats i8_sum_across(const float *x, int64_t n, int64_t room)
 {

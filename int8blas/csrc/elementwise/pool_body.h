@@ -5,12 +5,13 @@
  *   average   out[r, j] = rne(f32(sum(x)) / divisor[r, j])       f32: the quotient; s32: the sum.
  *
  * The arguments (i8_pool_args) are described in elementwise.h. One vector of results, or I8_POOL_VECTORS vectors, stay
- * in registers over the whole window. The vectors of results are contiguous, or have the same offset j in successive
- * runs. */
+ * in registers over the whole window. These vectors are contiguous in one run, or begin at the same offset j in
+ * successive runs r. */
 #include <math.h>
 #include <string.h>
 
-/* Loop over the lines of a window, which extend along w, or over its elements. Return the address of either. */
+/* I8_FOR_LINES loops over the lines of a window, which extend along w. I8_FOR_WINDOW loops over the elements. I8_LINE
+ * and I8_ELEMENT return the address of a line and of an element. */
 #define I8_FOR_LINES(a)                                                                                                \
     for (int64_t d = 0; d < (a)->counts[0]; ++d)                                                                       \
         for (int64_t h = 0; h < (a)->counts[1]; ++h)

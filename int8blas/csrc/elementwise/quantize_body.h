@@ -41,13 +41,13 @@ typedef int (*i8_block_fn)(char *out, const char *x, const char *scale, const ch
  *
  * Proof for 1 <= x, scale < 2. One ulp is the distance of f32 numbers near x / scale: 2**-24 if x < scale, else 2**-23.
  * The second step multiplies the error of q by r * scale - 1, at most s = scale * 2**-25, and the rounding of x - q *
- * scale adds at most 2**-23 ulps. The result can only be wrong if x / scale lies next to the middle m of two f32
- * numbers, t ulps from m, and t is at most the error of the sum, less than 2**-22. Since |r - 1 / scale| <= 2**-25, the
- * error of q is at most 1/2 + x / 2 ulps. For x <= 2 - 2**-21, q is one of the two numbers next to m. For x > 2 -
- * 2**-21 and scale > x, x / scale lies next to a multiple of 2**-24, not to a middle. With a q next to m, x - q * scale
- * is exact, and the error of the sum is at most (1/2 + t) * s, so t <= s * (1/2 + 2**-25). x - m * scale is not 0, and
- * is a multiple of 2**-24 ulps, so t >= 2**-24 / scale. For scale <= 2 - 2**-23 the lower bound of t exceeds the upper
- * bound, so the result is never wrong.
+ * scale adds at most 2**-23 ulps. Let m be the midpoint of two adjacent f32 numbers that is nearest to x / scale, and t
+ * the distance from m to x / scale in ulps. The result can only be wrong if t is at most the error of the sum, which is
+ * less than 2**-22 ulps. Since |r - 1 / scale| <= 2**-25, the error of q is at most 1/2 + x / 2 ulps. For x <= 2 -
+ * 2**-21, q is one of the two numbers next to m. For x > 2 - 2**-21 and scale > x, x / scale lies next to a multiple of
+ * 2**-24, not to a midpoint. With a q next to m, x - q * scale is exact, and the error of the sum is at most s * (1/2
+ * + t), so t <= s * (1/2 + 2**-25). x - m * scale is not 0, and is a multiple of 2**-24 ulps, so t >= 2**-24 / scale.
+ * For scale <= 2 - 2**-23 the lower bound of t exceeds the upper bound, so the result is never wrong.
  *
  * Reciprocals are NaN for scales above I8_FAR_SCALE or below its inverse. For scales from 1 / I8_FAR_SCALE to
  * I8_FAR_SCALE, and quotients of at least 2**-26, x - q * scale is a multiple of 2**-132, so nothing underflows.

@@ -28,7 +28,8 @@ I8_INLINE void i8_load_lines(i8_unit *v, const uint8_t *src, ptrdiff_t step, con
 }
 
 /* Separate 16 k of up to `width` vectors. Number the bytes of all registers: byte k * width + vector. Interleaving the
- * registers rotates the bits of each byte's number left by one. After four rotations k has the lowest bits. */
+ * registers rotates the bits of each byte's number left by one. After four rotations, the lowest bits of a byte's
+ * number are its k. */
 I8_INLINE void i8_set_16_apart(uint8_t *dst, ptrdiff_t dst_vector, int count, const uint8_t *src, ptrdiff_t step,
                                const int width)
 {

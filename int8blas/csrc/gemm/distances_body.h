@@ -11,8 +11,8 @@
  *     y^2 = u v - 128 u + 128^2   if y is s8                u v + 128 v + 128^2   if y is u8
  *
  * Each y takes two multiply-adds, and one more for each x. All multiply-adds read one form of y, u or v, so that the
- * sums of y are not needed. An offset has the terms that depend only on x. Without VNNI, VPMADDWD squares differences
- * in s16. A step takes three instructions for each x, and one instruction that widens y.
+ * sums of y are not needed. The offset of a row x contains the terms that depend only on x. Without VNNI, VPMADDWD
+ * squares differences in s16. A step takes three instructions for each x, and one instruction that widens y.
  *
  * With several rows x, the kernel reads several rows y side by side, so that each load of x is used several times, and
  * prefetches rows y. With a single row x, the kernel reads rows y one after the other, because memory delivers one
@@ -27,7 +27,7 @@ enum {
     /* With a single row x, rows y are read one after the other if y has at least I8_DISTANCE_UNCACHED bytes and a row
      * has at most I8_DISTANCE_TURN bytes. A y of more than I8_DISTANCE_UNCACHED bytes does not fit the L2 cache. With
      * short rows the CPU begins the next row before the dependent multiply-adds of the current row have ended. If y is
-     * in L2, reading row after row is 1.1x slower than reading rows side by side. */
+     * in L2, reading rows one after the other is 1.1x slower than reading several rows side by side. */
     I8_DISTANCE_UNCACHED = 1 << 20,
     I8_DISTANCE_TURN = 1 << 10
 };

@@ -39,7 +39,7 @@
  *   - The kernel ignores `tiles` and `fetch`. For each step of each panel the kernel prefetches ahead_step bytes, a
  *     multiple of 64, from `ahead` on into the L2 cache. The panels are b.panel bytes apart.
  *   - b.tail: if not NULL, b.tail points to one more step of B, with 1024 bytes for each panel. With b.tail, there is
- *     only one segment, and A has zeros for the missing k of this step.
+ *     only one segment, and A has zeros for the k that the tail lacks.
  */
 #ifndef I8_GEMM_H
 #define I8_GEMM_H
@@ -103,7 +103,8 @@ typedef struct {
 
 typedef void (*i8_tile_fn)(const i8_tile_args *);
 
-/* The micro-kernels of one kind of multiply-add: of[rows - 1][panels - 1]. */
+/* The micro-kernels of one kind of multiply-add. of[rows - 1][panels - 1] computes tiles of `rows` rows and `panels`
+ * panels. */
 typedef struct {
     i8_tile_fn of[I8_MAX_MR][I8_MAX_NP];
 } i8_tiles;

@@ -113,7 +113,7 @@ static void i8_order_dots(uint8_t *dst, const uint8_t *restrict src, int columns
     const int64_t size = i8_dots_size(columns, k) / (I8_PAIRED ? 2 : 1), steps = size / (4 * lanes * columns);
     int32_t order[I8_LANES];
     uint8_t *ordered = dst + (I8_PAIRED ? size : 0), *to = ordered;
-    /* Vector v of a step gathers the dwords of the columns from v * I8_LANES / lanes on. */
+    /* Vector v of a step gathers the dwords of I8_LANES / lanes columns, from column v * I8_LANES / lanes on. */
     if (lanes == 1 || columns == 1) {
         memcpy(to, src, (size_t)size);
     } else if (lanes < I8_LANES) {

@@ -23,7 +23,7 @@
 #include "isa/vectors_avx512.h"
 #include "stage/tile_output.h"
 
-/* Configure registers 0 to 5 for sums and A, 6 and 7 for B. */
+/* Configure registers 0 to 5 for sums and A, and registers 6 and 7 for B. */
 static void i8_amx_enter(int unit_rows)
 {
     const uint8_t rows = (uint8_t)unit_rows;

@@ -88,7 +88,7 @@ I8_INLINE void i8_transpose_rows(uint8_t *dst, const uint8_t *a, ptrdiff_t a_row
 {
     static const uint8_t order[16] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
     const i8_vec by_column = i8_load_units(order, 0);
-    i8_vec x[4][4]; /* at first [q: rows 4 q to 4 q + 3 of each unit][group of 4 k]; a lane is a column of the group */
+    i8_vec x[4][4]; /* after the first loop: [q: rows 4 q to 4 q + 3 of each unit][group of 4 k], one k in each lane */
     I8_FOR(q, 4) {
         I8_FOR(i, 4) x[q][i] = i8_xor(i8_load_units(a + (4 * q + i) * a_row, 16 * a_row), flip);
         i8_transpose_lanes(x[q]);

@@ -62,7 +62,7 @@ I8_INLINE void i8_pack_k_contiguous(uint8_t *dst, int width, int from, const int
     int64_t done = 0;
     for (; done + 16 <= k; done += 16, s += 16, d += 16 * width) {
         i8_unit v[4];
-        /* Prefetch a cache line of the next 4 rows, one row after the other. */
+        /* Prefetch a cache line of one of the next 4 rows, each row in turn. */
         if (rows == 4)
             I8_PREFETCH(s + (4 + (done >> 4 & 3)) * row_stride);
         I8_FOR(i, rows) v[i] = i8_xor_unit(i8_load_unit(s + i * row_stride), f);

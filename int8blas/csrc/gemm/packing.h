@@ -12,8 +12,9 @@
  *
  *     element = src[n, out * stride + tap * dilation - before, channel]       in each spatial dimension d, h, w,
  *
- * or `padding` outside of the image. A line of the window has `line` columns: kernel[2] * channels, and possibly more
- * columns with any values. Images with one spatial dimension use w, images with two use h and w. */
+ * or `padding` outside of the image. A line of the window has `line` columns. The first kernel[2] * channels columns
+ * are elements, and the remaining columns may have any values. Images with one spatial dimension use w, images with two
+ * use h and w. */
 typedef struct {
     const uint8_t *src, *end; /* element (0, 0, 0, 0, 0), and the byte after the last image */
     ptrdiff_t steps[5];       /* steps of n, d, h, w and channel, in bytes */
@@ -78,9 +79,9 @@ typedef struct {
                    int64_t k, uint8_t flip);
     /* Copy a rectangle of image 0: `lines` lines from line y on, and `columns` columns from column x on. XOR each byte
      * with flip, and write padding outside of the image. In the copy, channels and columns are contiguous, and lines
-     * are dst_line bytes apart. The image has `groups` groups of image.channels side by side. Each group has its own
-     * copy, dst_group bytes after the previous copy. The function may change up to 63 bytes after the last column of
-     * each copy. */
+     * are dst_line bytes apart. A pixel of the image has `groups` groups of image.channels channels, one group after
+     * another. Each group has its own copy, dst_group bytes after the previous copy. The function may change up to 63
+     * bytes after the last column of each copy. */
     void (*image_lines)(uint8_t *dst, ptrdiff_t dst_line, ptrdiff_t dst_group, int64_t groups, const i8_image *image,
                         int64_t y, int64_t lines, int64_t x, int64_t columns, uint8_t flip);
 } i8_packing_kernels;

@@ -42,8 +42,8 @@ static void i8_fill_stack_tables(i8_stack_tables *s, const i8_stack_args *t)
     }
 }
 
-/* Return matrix `index` as a unit, repeated over the vector. If the unit ends inside the stack and matrices begin at
- * most a unit apart, all of its bytes are readable, so read the whole unit. */
+/* Return a vector that repeats the unit of matrix `index`. If the unit ends inside the stack and matrices begin at most
+ * a unit apart, all of its bytes are readable, so read the whole unit. */
 I8_INLINE i8_vec i8_stack_matrix(const i8_stack_operand *x, int64_t index, int64_t count, i8_vec flip)
 {
     const uint8_t *p = x->data + index * x->step;

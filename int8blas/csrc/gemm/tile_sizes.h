@@ -6,8 +6,8 @@
       I8_ROW_OF_3(t, 6), I8_ROW_OF_3(t, 7), I8_ROW_OF_3(t, 8)}}
 #define I8_TILES_6X1(t) {{I8_ROW_OF_3(t, 1), {t##_2x1}, {t##_3x1}, {t##_4x1}, {t##_5x1}, {t##_6x1}}}
 #define I8_TILES_OF_A_PANEL(t) {{{t##_1x1}, {t##_2x1}, {t##_3x1}, {t##_4x1}, {t##_5x1}, {t##_6x1}}}
-/* Take nearly full tiles from t: all rows of the full tile or one row less, and all its panels or one panel less. Take
- * tiles of smaller sizes from `rest`. */
+/* Take the full tile from `t`, and the tiles with one row less, one panel less, or both. Take smaller tiles from
+ * `rest`. */
 #define I8_FULL_TILES_8X3(t, rest)                                                                                     \
     {{I8_ROW_OF_3(rest, 1), I8_ROW_OF_3(rest, 2), I8_ROW_OF_3(rest, 3), I8_ROW_OF_3(rest, 4), I8_ROW_OF_3(rest, 5),    \
       I8_ROW_OF_3(rest, 6), {rest##_7x1, t##_7x2, t##_7x3}, {rest##_8x1, t##_8x2, t##_8x3}}}

@@ -10,8 +10,8 @@
  *
  * A group of k has two k for pairs of s16, and one k for the other kinds. Packed B consists of panels of I8_PANEL
  * columns for pairs of s16, and of `columns` columns for the other kinds. A panel consists of groups. A group has the
- * elements of all columns, column by column. Packed A has the format of packed B, with rows of a tile for columns of a
- * panel. Missing rows, columns and k are 0. */
+ * elements of all columns, column by column. Packed A has the format of packed B, but the rows of a tile take the place
+ * of the columns of a panel. Missing rows, columns and k are 0. */
 #ifndef I8_WIDE_H
 #define I8_WIDE_H
 

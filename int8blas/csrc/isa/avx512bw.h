@@ -7,7 +7,7 @@
  * saturate or have a no-saturation proof, and 2 cycles (4 instructions) if bytes are widened first.
  */
 #ifdef I8_X86_64
-#define I8_SMALL_K_GROUPS 2 /* for 3 groups or more, tiles are faster */
+#define I8_SMALL_K_GROUPS 2 /* for 3 groups of k or more, tiles are faster */
 #include "isa/vectors_avx512.h"
 
 #define I8_DOT(acc, a, b) (acc) = i8_dot4_widening(acc, a, b)

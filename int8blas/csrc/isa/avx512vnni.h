@@ -3,9 +3,8 @@
  *   VPDPBUSD zmm    latency 5 (Intel), 4 (Zen); ports 0 and 5 (Intel servers), one a cycle (Zen 4), two (Zen 5).
  *
  * With 24 accumulators, the loop hides 24 / 2 = 12 cycles of latency at two VPDPBUSD a cycle. A group takes 24
- * VPDPBUSD, 3 loads of B and 8 broadcasts of A, which are 11 loads in 12 or 24 cycles. GCC 12 spills registers around
- * _mm512_dpbusd_epi32 in a loop with 24 accumulators, so compilers with GCC's syntax get the instruction as
- * assembly. */
+ * VPDPBUSD, 3 loads of B and 8 broadcasts of A: 11 loads in 12 cycles (24 on Zen 4). GCC 12 spills registers around
+ * _mm512_dpbusd_epi32 in a loop with 24 accumulators, so compilers with GCC's syntax get VPDPBUSD as assembly. */
 #ifdef I8_X86_64
 #define I8_TARGET "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni"
 #include "isa/vectors_avx512.h"

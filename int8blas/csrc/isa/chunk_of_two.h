@@ -20,7 +20,7 @@ typedef struct {
     I8_INLINE i8_floats name(i8_floats x, i8_floats y) { return I8_FLOATS(f(x.low, y.low), f(x.high, y.high)); }
 
 I8_INLINE i8_floats i8_floats_load(const float *p) { return I8_FLOATS(i8_load_f32(p), i8_load_f32(p + 8)); }
-/* Load `count` numbers, less than 16, and set the other lanes to 0. */
+/* Load `count` numbers, fewer than 16, and set the other lanes to 0. */
 I8_INLINE i8_floats i8_floats_load_some(const float *p, int count)
 {
     return count < 8 ? I8_FLOATS(i8_half_load_some(p, count), i8_set_f32(0))
@@ -110,7 +110,7 @@ I8_INLINE void i8_floats_store_bf16(char *p, i8_floats x)
     i8_half_store_bf16(p, x.low);
     i8_half_store_bf16(p + 16, x.high);
 }
-/* Return the f32 whose exponent bits are the low bits of x. */
+/* Return the f32 with the bits of x shifted left by 23: the low bits become the exponent. */
 I8_UNARY_FLOATS(i8_floats_power_of_two, i8_half_power_of_two)
 /* Return x < limit ? 0 : y. */
 I8_INLINE i8_floats i8_floats_unless_below(i8_floats x, i8_floats limit, i8_floats y)

@@ -1,4 +1,5 @@
-/* Names composed of parts, and the declarations of all tables. Every file with kernels includes this header first. */
+/* Macros that compose names from parts, and the declarations of all tables. Every file with kernels includes this
+ * header first. */
 #ifndef I8_NAMES_H
 #define I8_NAMES_H
 
@@ -12,7 +13,7 @@
 #define I8_NAME(x) I8_PASTE(I8_PREFIX, x)
 /* Compose a name of an instruction set, such as i8_avx2_dot4. */
 #define I8_OF_SET(name) I8_PASTE(I8_PASTE(i8, I8_SET), name)
-/* Compose the name of a family's table, such as i8_gemm_avx2, for a set or for a width. */
+/* Compose the name of a family's table, such as i8_gemm_avx2, for an instruction set or for a vector width. */
 #define I8_TABLE(family) I8_PASTE(I8_PASTE(i8, family), I8_SET)
 #define I8_WIDTH_TABLE(family) I8_PASTE(I8_PASTE(i8, family), I8_WIDTH_NAME)
 #define I8_VECS (I8_PANEL / I8_LANES)

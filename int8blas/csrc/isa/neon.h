@@ -77,7 +77,7 @@ I8_INLINE int32x4_t i8_sadalp(int32x4_t acc, int16x8_t z)
     return acc;
 }
 
-/* Add (a dword of A' - 128) times 4 columns of a group to acc, which has two lanes for each column. */
+/* Multiply 4 columns of a group by a dword of A' - 128. Add the products to acc, which has two lanes for a column. */
 I8_INLINE i8_vec i8_dot_apart(i8_vec acc, i8_dword a, i8_unit b)
 {
     const int16x8_t low = i8_smull(a, b), high = i8_smull2(a, b);

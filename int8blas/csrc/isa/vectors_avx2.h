@@ -168,7 +168,7 @@ I8_INLINE i8_vec i8_in_order(i8_vec x)
     return _mm256_permutevar8x32_epi32(x, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 }
 I8_INLINE int i8_any_equal_16(i8_vec x, i8_vec y) { return _mm256_movemask_epi8(_mm256_cmpeq_epi16(x, y)) != 0; }
-/* Set lane i of the result to lane index[i], or order[i], of v. */
+/* i8_take sets lane i of the result to lane index[i] of v, and i8_permute to lane order[i] of v. */
 I8_INLINE i8_vec i8_take(i8_vec v, i8_vec index) { return _mm256_permutevar8x32_epi32(v, index); }
 I8_INLINE i8_vec i8_permute(i8_vec v, const int32_t *order) { return i8_take(v, i8_load(order)); }
 

@@ -21,8 +21,8 @@
  * The operations are in f32, in this order. `memory` is c, or the u that a GRU keeps between its two calls. Other cells
  * ignore `memory`. The recurrent bias is stored as the bias of a fourth gate. If `kept` is not NULL, it has 1 -
  * attention for each row, which multiplies the u of a GRU. I8_RNN_LINEAR is a projection: the cell does not read x, and
- * takes 0 instead. If `output` is not NULL, the cell also stores y in `output`. Row steps are in elements. Values of
- * whole sets of 16 units are readable, even at the end of a layer. rows * panels is at most I8_MAX_CELLS. */
+ * takes 0 instead. If `output` is not NULL, the cell also stores y in `output`. Row steps are in elements. All values
+ * of a set of 16 units are readable, even if the layer ends within the set. rows * panels is at most I8_MAX_CELLS. */
 enum { I8_LSTM, I8_GRU_RESET, I8_GRU_OUTPUT, I8_GRU_LINEAR, I8_LSTM_PEEPHOLE, I8_RNN, I8_CELLS };
 enum { I8_RNN_LINEAR, I8_RNN_RELU, I8_RNN_TANH, I8_RNN_LOGISTIC }; /* activations; the relu has slope alpha below 0 */
 #define I8_MAX_CELLS (I8_MAX_MR * I8_MAX_NP)

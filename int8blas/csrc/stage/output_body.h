@@ -351,7 +351,7 @@ static void i8_output_transposed(const i8_output_args *o, int size)
         }
 }
 
-/* Tiles with less than I8_FLAT_COLUMNS columns are flattened. Longer rows fill their chunks well. */
+/* Tiles with fewer than I8_FLAT_COLUMNS columns are flattened. Longer rows fill their chunks well. */
 enum { I8_FLAT_COLUMNS = 32, I8_FLAT_ROW = (I8_FLAT_COLUMNS - 1) * I8_CHUNK, I8_FLAT_SUMS = 4 * I8_FLAT_ROW };
 
 /* Return the smallest number of rows of `cols` columns whose elements fill whole chunks. */
@@ -361,8 +361,8 @@ I8_INLINE int i8_flat_rows(int cols)
 }
 
 /* Return whether a tile of a primitive is computed faster as one row of chunks. One row of chunks is faster if C has no
- * gaps, all terms depend only on the column, and the tile has enough rows. On Zen 4, a separate row takes 5 ns,
- * repeating the values takes about 120 ns, and each chunk of columns takes 30 ns. */
+ * gaps, all terms depend only on the column, and the tile has enough rows. On Zen 4, a row that is computed separately
+ * takes 5 ns. One row of chunks takes about 120 ns, plus 30 ns for each chunk of repeated column terms. */
 I8_INLINE int i8_is_flat(const i8_output_args *o, int size)
 {
     const i8_epilogue *e = o->epilogue;
@@ -377,7 +377,7 @@ I8_INLINE int i8_is_flat(const i8_output_args *o, int size)
     return 1;
 }
 
-/* Repeat the values of the columns of one row over `to`, which has room for `count` values and a chunk. */
+/* Fill `to` with `count` values that repeat the values of the columns of one row. `to` has room for one more chunk. */
 I8_INLINE const void *i8_repeat_values(uint32_t *to, const void *values, int64_t column, int cols, int count)
 {
     if (!values)

@@ -100,7 +100,7 @@ static void i8_real_tile(const i8_real_tile_args *t)
         i8_real_tiles[t->panels - 1][t->rows - 1](t);
 }
 
-/* Load 4 k of I8_LANES columns, whose elements are contiguous, as one vector for each k. */
+/* Load 4 k of I8_LANES columns into one vector for each k. The elements of a column are contiguous. */
 I8_INLINE void i8_real_turn(i8_f32 *x, const float *b, ptrdiff_t column)
 {
     i8_vec v[4];

@@ -164,8 +164,8 @@ typedef struct {
     ptrdiff_t c_row, c_col; /* in bytes */
 } i8_output_args;
 
-/* Set *part to the part of a tile from row `row` and column `column` on. If the function returned the struct, vector
- * loads would copy the struct, and would wait for the stores of single members. */
+/* Set *part to the part of a tile from row `row` and column `column` on. The function does not return the struct,
+ * because the vector loads that copy a returned struct would wait for the stores of its single members. */
 static inline void i8_set_part(i8_output_args *part, const i8_output_args *o, int row, int column, int rows, int cols)
 {
     const ptrdiff_t at = row * o->acc_row + column;
@@ -189,11 +189,12 @@ static inline void i8_set_part(i8_output_args *part, const i8_output_args *o, in
  *     y[i, j] = y[i, j] + f32(acc[i, j] - ao[i] * col_sum[j] - bo[j] * row_term[i]) * (row_scale[i] * scale[j]).
  *
  * The integers are computed modulo 2**32, and their sum must fit s32. After the sum of integers, all operations are in
- * f32, in the order of the formula. If zero points are out of the range of their types, `far_size` is the k of a group,
- * and otherwise 0. With a far_size, row_term has the sums of A' without zero points, and the integers are s64, with
- * row_term[i] - far_size * ao[i] in place of row_term[i]. ao[i] is ao_rows[i], or `ao` if ao_rows is NULL. If all ao[i]
- * are 0, col_sum may be NULL. bo and row_term are both given or both NULL (zeros). Without row_scale the factor is
- * scale[j]. Tiles have whole panels: scale and col_sum have 16 values for each panel, panel_step elements apart. */
+ * f32, in the order of the formula. If a zero point is out of the range of its type, `far_size` is the number of k in a
+ * group. If all zero points are in range, `far_size` is 0. With a far_size, row_term has the sums of A' without zero
+ * points, and the integers are s64, with row_term[i] - far_size * ao[i] in place of row_term[i]. ao[i] is ao_rows[i],
+ * or `ao` if ao_rows is NULL. If all ao[i] are 0, col_sum may be NULL. bo and row_term are both given or both NULL
+ * (zeros). Without row_scale the factor is scale[j]. Tiles have whole panels: scale and col_sum have 16 values for each
+ * panel, panel_step elements apart. */
 typedef struct {
     int rows, panels;
     const int32_t *acc;
@@ -253,7 +254,7 @@ typedef struct {
     float *y;
 } i8_real_filter_args;
 
-/* The epilogues, and the sources of real numbers, of a vector width. */
+/* The functions of one vector width that compute epilogues and read float sources. */
 typedef struct {
     void (*output)(const i8_output_args *);
     void (*add_scale_group)(const i8_scale_group_args *);

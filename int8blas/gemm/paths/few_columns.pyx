@@ -35,7 +35,7 @@ cdef enum:
     MAX_Y = 16
     MAX_PIECES = 5
     # The number of vectors x for each call of the epilogue. If the path reads x more than once, the vectors x of one
-    # call take at most half of the L1 cache, unless K is so long that less than MIN_BLOCK vectors fit. MIN_BLOCK
+    # call take at most half of the L1 cache, unless K is so long that fewer than MIN_BLOCK vectors fit. MIN_BLOCK
     # matters little: with 2, 8 and 32 vectors, 2000 x 8 x 8192 takes 356 us, 348 us and 358 us (AVX512-VNNI, Zen 5).
     BLOCK = 64
     MIN_BLOCK = 8
@@ -99,7 +99,7 @@ cdef struct Zeros:
     const int64_t *values
 
 
-# The vectors y of one call of a kernel. `count` is 0 in a piece that has only the vector of ones.
+# The vectors y that one call of a kernel multiplies. `count` is 0 in a piece that has only the vector of ones.
 cdef struct Piece:
     int first, count, columns   # columns of the kernel; the first `count` exist in C
     int ones                    # the column that is a vector of ones, or -1

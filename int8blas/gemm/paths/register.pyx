@@ -26,7 +26,8 @@ cdef enum:
     # The minimum K for which a C of one element always has the form I8_STACK_DOTS. With a K below SINGLE_K, operands
     # that fit a unit have the form I8_STACK_UNITS, which takes two shuffles for every two k.
     SINGLE_K = 9
-    # The minimum number of products in a run with k > 1 and contiguous elements of equal index: an AVX2 vector.
+    # The minimum number of products in a run with k > 1: the lanes of an AVX2 vector. The elements of equal index of
+    # these products are contiguous, or one element that all products share.
     LEAST_RUN = 8
 
 

@@ -70,8 +70,8 @@ cdef enum:
     # The minimum number of panels for each thread if each thread packs the panels that it needs. With OWN_PANELS
     # panels, packing takes a fifth of the time of the thread's products.
     OWN_PANELS = 12
-    # The maximum number of cells for each thread for which dividing K is faster: if K is divided, no thread waits for
-    # panels of another thread.
+    # The maximum number of cells for each thread with which dividing K is faster. If K is divided, no thread waits for
+    # panels that another thread packs.
     FEW_CELLS = 24
 
 
