@@ -222,15 +222,18 @@ cdef class Deconvolution(ConvolutionLayer):
                      int64_t count, bint keeps) except -1:
         cdef Images whole
         cdef int64_t stride = self.strides[self._spatial - 1], missing
-        cdef cnp.ndarray wider
+        cdef object last, wider
         if not bound.far and not self._wide and not self._layer.has_sum and self.is_one_period():
             set_images(&whole, target, self._channels_last)
             missing = (stride - whole.size[3] % stride) % stride
             if missing > 0 and self.folds(&whole, bound):
-                size = (*(<object>target).shape[1:-2], whole.size[3] + missing, whole.size[4])
-                wider = np.empty((count, *size), self.dst_dtype)
-                ConvolutionLayer.execute(self, x[first:first + count], wider, bound, values, 0, count, False)
-                target[first:first + count] = wider[..., :whole.size[3], :]
+                last = target if self._channels_last else np.moveaxis(target, 1, -1)
+                wider = np.empty((count, *last.shape[1:-2], whole.size[3] + missing, whole.size[4]), self.dst_dtype)
+                x = x[first:first + count]
+                ConvolutionLayer.execute(
+                    self, x, wider if self._channels_last else np.moveaxis(wider, -1, 1), bound, values, 0, count, False
+                )
+                last[first:first + count] = wider[..., :whole.size[3], :]
                 return 0
         return ConvolutionLayer.execute(self, x, target, bound, values, first, count, keeps)
 

@@ -6,22 +6,48 @@
  * The end of this file undefines both macros. Each of `mr` rows has `width` vectors of sums. Rows are acc_row vectors
  * apart. The first sum belongs to C[row, column], whose address is `c`. */
 
-/* row_scale points to the scale of the first row, or is NULL. If `shifts` is 0, the function uses dst_zero = 0. If y is
- * not negative, y * dst_scale + zero point is at least the zero point, so for integer results the relu is a lower
- * bound. */
-I8_INLINE void I8_NAME(output_as)(const i8_tile_output *o, char *c, const float *row_scale, const int64_t column,
-                                  const i8_vec *acc, const int acc_row, const int mr, const int width, const int type,
-                                  const int shifts)
+/* Store s32 or f32. row_scale points to the scale of the first row, or is NULL. Words are stored row by row, because
+ * hardware prefetches the lines of C in ascending order. Lanes after the last column may spill into the first columns
+ * of the next row, which are stored later. */
+I8_INLINE void I8_NAME(output_words)(const i8_tile_output *o, char *c, const float *row_scale, const int64_t column,
+                                     const i8_vec *acc, const int acc_row, const int mr, const int width,
+                                     const int type)
 {
     /* Copies of the values stay in registers, because stores to C cannot change a copy. */
+    const i8_stage *s = o->epilogue->stage;
+    const i8_column_values scales = s->scale, biases = s->bias;
+    const ptrdiff_t c_row = o->c_row, first = o->column + column;
+    const i8_f32 low = i8_set_f32(s->relu ? 0.0f : -INFINITY);
+    I8_TIMES(i, mr) {
+        char *to = c + i * c_row + column * (ptrdiff_t)sizeof(int32_t);
+        I8_TIMES(j, width) {
+            const ptrdiff_t of = first + j * I8_LANES;
+            const i8_f32 scale = i8_load_f32(scales.values + scales.step * of);
+            const i8_f32 bias = i8_load_f32(biases.values + biases.step * of);
+            i8_f32 y = i8_to_f32(acc[i * acc_row + j]);
+            y = i8_mul_f32(y, row_scale ? i8_mul_f32(i8_set_f32(row_scale[i]), scale) : scale);
+            y = i8_max_f32(low, i8_add_f32(y, bias));
+            if (type == I8_TYPE_F32)
+                i8_store_f32(to + j * I8_LANES * sizeof(float), y);
+            else
+                i8_store(to + j * I8_LANES * sizeof(int32_t), i8_to_s32(y));
+        }
+    }
+}
+
+/* Store bytes. If `shifts` is 0, the function uses dst_zero = 0. If y is not negative, y * dst_scale + zero point is at
+ * least the zero point, so the relu is a lower bound. */
+I8_INLINE void I8_NAME(output_bytes)(const i8_tile_output *o, char *c, const int64_t column, const i8_vec *acc,
+                                     const int acc_row, const int mr, const int width, const int type,
+                                     const int shifts)
+{
     const i8_stage *s = o->epilogue->stage;
     const i8_column_values scales = s->scale, biases = s->bias, dst_scales = s->dst_scale, zeros = s->dst_zero;
     const ptrdiff_t c_row = o->c_row, first = o->column + column;
     const int relu = s->relu;
     const i8_f32 rounder = i8_set_f32(s->rounder);
-    const i8_f32 smallest = i8_set_f32(type == I8_TYPE_U8 ? 0.0f : type == I8_TYPE_S8 ? -128.0f : -INFINITY);
-    /* Store the vectors with the last columns first. Lanes after the last column may spill into the first columns of
-     * the next row, which are stored later. */
+    const i8_f32 smallest = i8_set_f32(type == I8_TYPE_U8 ? 0.0f : -128.0f);
+    /* The values of a column stay in registers. The last columns are first, because their lanes may spill. */
     I8_TIMES(v, width) {
         const int j = width - 1 - v;
         const ptrdiff_t at = column + j * I8_LANES, of = first + j * I8_LANES;
@@ -31,20 +57,11 @@ I8_INLINE void I8_NAME(output_as)(const i8_tile_output *o, char *c, const float 
         const i8_f32 zero = shifts ? i8_load_f32(zeros.values + zeros.step * of) : i8_set_f32(0);
         const i8_f32 low = relu ? i8_max_f32(smallest, shifts ? i8_add_f32(zero, rounder) : zero) : smallest;
         I8_TIMES(i, mr) {
-            char *to = c + i * c_row;
-            i8_f32 y = i8_to_f32(acc[i * acc_row + j]);
-            y = i8_mul_f32(y, row_scale ? i8_mul_f32(i8_set_f32(row_scale[i]), scale) : scale);
-            y = i8_add_f32(y, bias);
-            if (type == I8_TYPE_F32)
-                i8_store_f32(to + at * (ptrdiff_t)sizeof(float), i8_max_f32(low, y));
-            else if (type == I8_TYPE_S32)
-                i8_store(to + at * (ptrdiff_t)sizeof(int32_t), i8_to_s32(i8_max_f32(low, y)));
-            else {
-                y = i8_mul_f32(y, dst_scale);
-                if (shifts)
-                    y = i8_add_f32(i8_add_f32(y, rounder), zero);
-                i8_store_bounded(to + at, y, low, type == I8_TYPE_S8);
-            }
+            i8_f32 y = i8_mul_f32(i8_to_f32(acc[i * acc_row + j]), scale);
+            y = i8_mul_f32(i8_add_f32(y, bias), dst_scale);
+            if (shifts)
+                y = i8_add_f32(i8_add_f32(y, rounder), zero);
+            i8_store_bounded(c + i * c_row + at, y, low, type == I8_TYPE_S8);
         }
     }
 }
@@ -94,17 +111,17 @@ I8_INLINE void I8_NAME(output_stage)(const i8_tile_output *o, char *c, const int
         return;
     }
     if (e->type == I8_TYPE_U8 && !e->stage->shifts)
-        I8_NAME(output_as)(o, c, NULL, column, acc, acc_row, mr, width, I8_TYPE_U8, 0);
+        I8_NAME(output_bytes)(o, c, column, acc, acc_row, mr, width, I8_TYPE_U8, 0);
     else if (e->type == I8_TYPE_U8)
-        I8_NAME(output_as)(o, c, NULL, column, acc, acc_row, mr, width, I8_TYPE_U8, 1);
+        I8_NAME(output_bytes)(o, c, column, acc, acc_row, mr, width, I8_TYPE_U8, 1);
     else if (e->type == I8_TYPE_S8)
-        I8_NAME(output_as)(o, c, NULL, column, acc, acc_row, mr, width, I8_TYPE_S8, 1);
+        I8_NAME(output_bytes)(o, c, column, acc, acc_row, mr, width, I8_TYPE_S8, 1);
     else if (e->type == I8_TYPE_S32)
-        I8_NAME(output_as)(o, c, NULL, column, acc, acc_row, mr, width, I8_TYPE_S32, 0);
+        I8_NAME(output_words)(o, c, NULL, column, acc, acc_row, mr, width, I8_TYPE_S32);
     else if (o->row_scale)
-        I8_NAME(output_as)(o, c, o->row_scale + row, column, acc, acc_row, mr, width, I8_TYPE_F32, 0);
+        I8_NAME(output_words)(o, c, o->row_scale + row, column, acc, acc_row, mr, width, I8_TYPE_F32);
     else
-        I8_NAME(output_as)(o, c, NULL, column, acc, acc_row, mr, width, I8_TYPE_F32, 0);
+        I8_NAME(output_words)(o, c, NULL, column, acc, acc_row, mr, width, I8_TYPE_F32);
 }
 
 I8_INLINE void I8_NAME(output_sums)(const i8_tile_output *o, const int64_t row, const int64_t column, i8_vec *acc,
