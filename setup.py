@@ -66,23 +66,25 @@ MODULES = ["-falign-functions=64", "-falign-loops=32", "-fno-tree-slp-vectorize"
 LEAN = ["-fno-asynchronous-unwind-tables"] if not FLAGS else []
 INLINE = ["-finline-functions", "-finline-small-functions", "-findirect-inlining", "-fpartial-inlining"]
 LEVELS = {  # the first matching pattern applies
-    "layers/cached_attention": ["-O3"],  # it rotates heads itself
     # Loops over floats become vectors as with -O3, which makes these modules 6 % (elements) and 16 % (pool) larger.
-    "elementwise/(elements|epilogue|pool|top)[.]": ["-O2", "-fvect-cost-model=dynamic"],
+    # cached_attention, which rotates heads itself, is a third smaller than with -O3.
+    "elementwise/(elements|epilogue|pool|top)[.]|layers/cached_attention": ["-O2", "-fvect-cost-model=dynamic"],
     # Modules that no small product enters are a quarter smaller with -Os. A call of max_pool, avg_pool or hamming with
     # 4 x 4 elements takes 1.01 to 1.04 times as long (Zen 4), and a small im2col, a Deconvolution or the creation of a
-    # layer that requantizes in integers 1.02 to 1.05 times, and would_saturate 1.13 to 1.29 times (Zen 5).
-    "convolution/(deconvolution|explain|far_zeros|im2col|views)|core/(machine|results|verbose)|"
+    # layer that requantizes in integers 1.02 to 1.05 times, and would_saturate 1.13 to 1.29 times (Zen 5). Grouped
+    # convolutions with 4 x 4 elements take 0.99 to 1.02 times as long as with -O1 (Emerald Rapids). Calls of
+    # convolution/layer, layers/inner_product and elementwise/functions would take 1.04 to 1.26 times as long.
+    "convolution/(deconvolution|explain|far_zeros|groups|im2col|views)|core/(machine|results|verbose)|"
     "elementwise/pooling|gemm/(blas16|explain|packed|saturation|sixteen_bits)|layers/(dynamic_lstm|rnn)|"
     "neighbors/hamming|stage/(output_stage|requantization)": ["-Os"],
     # Modules that mostly call kernels are as fast with -O1 as with -O3, and compile in half the time. The paths of gemm
     # would lose 5 %, and loops over elements more.
-    "convolution/(depthwise|filters|groups|layer|lines|window_sums)|core/(arrays|split|threads)|"
+    "convolution/(depthwise|filters|layer|lines|window_sums)|core/(arrays|split|threads)|"
     "layers/(dynamic_steps|real_attention|real_convolution|real_product|real_steps|recurrent)|"
     "neighbors/(distances|in_place|nearest|squares)": ["-O1", *INLINE],
     # Modules that mostly check arguments are up to a fifth smaller with -O2 than with -Og, and a call with 4 x 4
     # elements is 1.03 to 1.3 (matmul) times as fast (Zen 5).
-    "convolution/|gemm/(matmul|packing|syrk)|layers/|stage/|"
+    "convolution/|gemm/(four_bits|integers|matmul|packing|syrk)|layers/|stage/|"
     "elementwise/(functions|fused|gather|normalization|quantization_factors)": ["-O2"],
     # GCC's -O3 splits the arrays that serve as vectors in portable kernels into scalars, and doubles the size of
     # saturating tiles without making them faster.
