@@ -72,7 +72,7 @@ LEVELS = {  # the first matching pattern applies
     # Modules that no small product enters are a quarter smaller with -Os. A call of max_pool, avg_pool or hamming with
     # 4 x 4 elements takes 1.01 to 1.04 times as long (Zen 4), and a small im2col, a Deconvolution or the creation of a
     # layer that requantizes in integers 1.02 to 1.05 times, and would_saturate 1.13 to 1.29 times (Zen 5). Grouped
-    # convolutions with 4 x 4 elements take 0.99 to 1.02 times as long as with -O1 (Emerald Rapids). Calls of
+    # convolutions with 4 x 4 elements take 1.01 to 1.03 times as long as with -O1 (Emerald Rapids). Calls of
     # convolution/layer, layers/inner_product and elementwise/functions would take 1.04 to 1.26 times as long.
     "convolution/(deconvolution|explain|far_zeros|groups|im2col|views)|core/(machine|results|verbose)|"
     "elementwise/pooling|gemm/(blas16|explain|packed|saturation|sixteen_bits)|layers/(dynamic_lstm|rnn)|"

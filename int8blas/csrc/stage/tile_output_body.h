@@ -6,9 +6,9 @@
  * The end of this file undefines both macros. Each of `mr` rows has `width` vectors of sums. Rows are acc_row vectors
  * apart. The first sum belongs to C[row, column], whose address is `c`. */
 
-/* Store s32 or f32. row_scale points to the scale of the first row, or is NULL. Words are stored row by row, because
- * hardware prefetches the lines of C in ascending order. Lanes after the last column may spill into the first columns
- * of the next row, which are stored later. */
+/* Store s32 or f32. row_scale points to the scale of the first row, or is NULL. Storing row by row is 1.3x faster than
+ * storing the last columns of all rows first (f32, a 1 x 1 convolution of 56 x 56 x 64 to 256 channels, Emerald
+ * Rapids). Lanes after the last column may spill into the first columns of the next row, which are stored later. */
 I8_INLINE void I8_NAME(output_words)(const i8_tile_output *o, char *c, const float *row_scale, const int64_t column,
                                      const i8_vec *acc, const int acc_row, const int mr, const int width,
                                      const int type)
