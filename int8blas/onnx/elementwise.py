@@ -227,10 +227,7 @@ def erf(x: Array) -> Array:
 # Types
 
 
-Rounding = Literal["up", "down", "nearest"]
-
-
-def cast(x: Array, *, to: int, saturate: int = 1, round_mode: Rounding = "up") -> Array:
+def cast(x: Array, *, to: int, saturate: int = 1, round_mode: Literal["up", "down", "nearest"] = "up") -> Array:
     dtype = dtype_of(to)
     if to == STRING:
         return np.array([str(value) for value in x.ravel()], object).reshape(x.shape)
@@ -239,7 +236,9 @@ def cast(x: Array, *, to: int, saturate: int = 1, round_mode: Rounding = "up") -
     return converted(x, dtype)
 
 
-def cast_like(x: Array, target: Array, *, saturate: int = 1, round_mode: Rounding = "up") -> Array:
+def cast_like(
+    x: Array, target: Array, *, saturate: int = 1, round_mode: Literal["up", "down", "nearest"] = "up"
+) -> Array:
     if target.dtype.hasobject:
         return cast(x, to=STRING)
     return x.astype(target.dtype)

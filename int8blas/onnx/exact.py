@@ -31,7 +31,7 @@ import numpy as np
 from int8blas.elementwise.functions import PreparedBinary
 from int8blas.elementwise.quantization import requantize
 from int8blas.onnx.graph import Array
-from int8blas.onnx.types import BYTES
+from int8blas.onnx.types import BYTES, cached
 from int8blas.stage.attributes import Eltwise
 
 # The search changes rounded scales by up to 4 units in the last place, and tries the nearest scales first.
@@ -121,7 +121,7 @@ def rounded(n: Array, ratio: Fraction, zero: int, dtype: np.dtype[Any]) -> Array
 # One tensor
 
 
-@functools.lru_cache(256)
+@cached
 def scaled_table(
     dtype: np.dtype[Any], scale: float, zero: int, y_scale: float, y_zero: int, y_dtype: np.dtype[Any],
     alpha: float = 1.0,
@@ -135,7 +135,7 @@ def scaled_table(
     return np.where(values * scale >= 0, tables[0], tables[-1])
 
 
-@functools.lru_cache(256)
+@cached
 def sigmoid_table(
     dtype: np.dtype[Any], scale: float, zero: int, y_scale: float, y_zero: int, y_dtype: np.dtype[Any]
 ) -> Array:  # fmt: skip
@@ -276,7 +276,7 @@ def perturbed(form: tuple[float, float, float], pair: tuple[int, int]) -> tuple[
     return a, b, y
 
 
-@functools.lru_cache(256)
+@cached
 def near(value: float, units: int) -> float:
     """Round a positive number to float32, and change it by some units in the last place."""
     return float((np.array(value, np.float32).view(np.int32) + np.int32(units)).view(np.float32))
@@ -285,7 +285,7 @@ def near(value: float, units: int) -> float:
 # --------------------------------------------------------------------------------------------------- sums ------
 
 
-@functools.lru_cache(256)
+@cached
 def rounding_of_sums(ratio: tuple[float, int, float], y_zero: int, y_dtype: np.dtype[Any]) -> Rounding:
     """Return the function that rounds int32 sums times scale / (count * y_scale). The function is sat(rne(f32(sum) *
     factor) + zero) if a factor gives the right result for every sum. Otherwise the function searches among the steps.

@@ -169,7 +169,8 @@ def conversion(
         return None
     if float_steps or not exact.takes(scale, zero, y_scale, end):
         return quantize_linear(real(exact.bytes_of(dtype), scale, zero), y_scale, end)
-    return exact.scaled_table(dtype, *map(exact.number, (scale, zero, y_scale, end)), end.dtype)
+    factor, offset, y_factor, y_zero = map(exact.number, (scale, zero, y_scale, end))
+    return exact.scaled_table(dtype, factor, offset, y_factor, y_zero, end.dtype)
 
 
 def concat(site: Site, *, axis: int, float_steps: int = 0) -> Call:

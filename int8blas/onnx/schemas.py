@@ -4,7 +4,7 @@ all schemas, which takes longer than loading a small file.
 
 from __future__ import annotations
 
-import functools
+from int8blas.onnx.types import cached
 
 # The letters of ONNX's types of attributes. "!" marks a required attribute.
 LETTERS = {"f": 1, "i": 2, "s": 3, "t": 4, "g": 5, "F": 6, "I": 7, "S": 8, "p": 11, "y": 13}
@@ -72,13 +72,13 @@ mode:s scales:F! 9 mode:s
 Attributes = dict[str, tuple[int, bool]]
 
 
-@functools.cache
+@cached
 def entries() -> dict[str, list[str]]:
     """Return the words after each operator's name."""
     return {name: words[1:] for words in map(str.split, TEXT.split(";")) for name in words[0].split(",")}
 
 
-@functools.lru_cache(1024)
+@cached
 def declared_attributes(operator: str, version: int) -> Attributes | None:
     """Return the attributes of an operator in a version of ONNX, or None if the text lacks the version."""
     found: Attributes | None = None

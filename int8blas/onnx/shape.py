@@ -18,7 +18,7 @@ from int8blas.elementwise.top import top_k as find_top
 from int8blas.onnx.graph import Array
 from int8blas.onnx.limits import allowed
 from int8blas.onnx.table import DOMAIN, INFERENCE, SAME_TYPE, Call, Operator, Site, Traits, by_layout
-from int8blas.onnx.types import wide
+from int8blas.onnx.types import cached, wide
 
 Ints = Array | Sequence[int] | int | None
 
@@ -76,7 +76,7 @@ def concat(*arrays: Array, axis: int) -> Array:
     return joined(arrays, axis)
 
 
-@functools.lru_cache(256)
+@cached
 def order_in_memory(strides: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
     """Return the permutation that sorts dimensions by falling strides, and its inverse, or None if they are sorted."""
     to = tuple(sorted(range(len(strides)), key=lambda d: -abs(strides[d])))

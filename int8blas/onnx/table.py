@@ -29,7 +29,7 @@ import numpy as np
 from int8blas.core.calls import ByLayout
 from int8blas.onnx.graph import Array, Node
 from int8blas.onnx.packed import Packed
-from int8blas.onnx.types import is_short, single, wide
+from int8blas.onnx.types import cached, is_short, single, wide
 
 # The domain of operators that replace several nodes. Files do not have operators of this domain.
 DOMAIN = "int8blas"
@@ -42,7 +42,7 @@ NEWEST = {"": 28, MICROSOFT: 1, LEARNING: 5}
 # The advice in error messages about files that were exported for training.
 INFERENCE = "export the model for inference, from PyTorch after model.eval()"
 # Reading a signature takes longer than all other work for a node.
-signature_of = functools.cache(inspect.signature)
+signature_of = cached(inspect.signature)
 # Functions that pass attributes to other functions.
 PASSES: dict[Callable[..., Any], Callable[..., Any]] = {}
 # Parameters that are no attributes. The planner passes them.
@@ -227,7 +227,7 @@ def by_layout(count: int = 0, *, rounds: bool = True) -> Callable[[Callable[...,
     return declare
 
 
-@functools.cache
+@cached
 def attributes_of(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
     """Return a function's parameters by name, attributes included."""
     if isinstance(function, np.ufunc):  # its keywords are NumPy's
@@ -236,7 +236,7 @@ def attributes_of(function: Callable[..., Any]) -> Mapping[str, inspect.Paramete
     return {**(attributes_of(PASSES[function]) if function in PASSES else {}), **own}
 
 
-@functools.cache
+@cached
 def choices_of(function: Callable[..., Any], name: str) -> tuple[Any, ...]:
     """Return the values of a parameter whose annotation is a Literal; none for other parameters."""
     while name not in signature_of(function).parameters:
@@ -248,7 +248,7 @@ def choices_of(function: Callable[..., Any], name: str) -> tuple[Any, ...]:
     return get_args(hint) if get_origin(hint) is Literal else ()
 
 
-@functools.cache
+@cached
 def required_by(function: Callable[..., Any]) -> list[str]:
     """Return the attributes that a function needs."""
     known = attributes_of(function).items()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,15 @@ SHORTS = (np.dtype(np.uint16), np.dtype(np.int16))
 FOUR_BITS = ("int4", "uint4")  # the names of the types of 4 bits, which NumPy lacks
 
 
-@functools.cache
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def cached(function: F) -> F:
+    """Keep the last 1024 results of a function. Unlike functools.cache, type checkers see the function's parameters."""
+    return cast("F", functools.lru_cache(1024)(function))
+
+
+@cached
 def dtype_of(number: int) -> np.dtype[Any]:
     """Return the dtype of an ONNX type number. Types of fewer than 8 bits and 8-bit floats are refused."""
     if number == BFLOAT16:
