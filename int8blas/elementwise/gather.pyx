@@ -290,13 +290,18 @@ cdef int sum_some_bags(const void *shared, int64_t part, int64_t parts) noexcept
 
 def sum_bags(cnp.ndarray table not None, indices, cnp.ndarray scales not None, cnp.ndarray starts not None, bint mean):
     """Return the sums, or the means, of bags of rows of a C-ordered table of int8 with a float32 scale for each row, in
-    float32. Bag i has the indices from starts[i] to starts[i + 1]. Return None if `starts`, of int64, does not grow
-    from 0 to at most the number of indices."""
-    cdef cnp.ndarray chosen = checked_indices(indices, cnp.PyArray_DIM(table, 0)), result
+    float32. Bag i has the indices from starts[i] to starts[i + 1]. Return None if the table or the scales have another
+    type or layout, or if `starts`, of int64, does not grow from 0 to at most the number of indices."""
+    cdef cnp.ndarray chosen, result
     cdef BagJob job
     cdef int64_t i
     cdef double size
     cdef int parts
+    if (cnp.PyArray_TYPE(table) != cnp.NPY_INT8 or cnp.PyArray_NDIM(table) != 2 or not cnp.PyArray_ISCARRAY_RO(table)
+            or cnp.PyArray_TYPE(scales) != cnp.NPY_FLOAT32 or cnp.PyArray_NDIM(scales) != 1
+            or not cnp.PyArray_ISCARRAY_RO(scales) or cnp.PyArray_DIM(scales, 0) != cnp.PyArray_DIM(table, 0)):
+        return None
+    chosen = checked_indices(indices, cnp.PyArray_DIM(table, 0))
     job.starts, job.rows.count = <const int64_t *>cnp.PyArray_DATA(starts), cnp.PyArray_DIM(starts, 0) - 1
     if job.rows.count < 0 or job.starts[0] != 0 or job.starts[job.rows.count] > cnp.PyArray_SIZE(chosen):
         return None

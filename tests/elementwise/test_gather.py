@@ -193,5 +193,10 @@ def test_sums_of_bags(isa, rng):
         assert_same(sum_bags(table, indices, scales, starts, mean), expected, columns=columns)
     for wrong in ([1, 2], [0, 3, 2], [0, 41], []):
         assert sum_bags(table, indices, scales, np.array(wrong, np.int64), mean) is None
+    for wrong_table, wrong_scales in (
+        (np.asfortranarray(table), scales), (table.view(np.uint8), scales), (table[0], scales), (table, scales[1:]),
+        (table, scales.astype(np.float64)), (table, np.repeat(scales, 2)[::2]),
+    ):  # fmt: skip
+        assert sum_bags(wrong_table, indices, wrong_scales, starts, mean) is None
     with pytest.raises(ValueError, match="indices must be between 0 and 49, got 50"):
         sum_bags(table, [50], scales, starts, mean)
