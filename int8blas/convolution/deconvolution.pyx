@@ -34,6 +34,7 @@ from int8blas.convolution.views cimport takes_folded
 from int8blas.core.file import register
 from int8blas.core.kernels cimport I8_DOT2, I8_GROUP, I8_PANEL, current_kernels
 from int8blas.core.memory cimport acquire, release
+from int8blas.core.results cimport empty_of
 from int8blas.core.spatial import halves, per_dimension
 from int8blas.core.split cimport ceil_div
 from int8blas.core.threads cimport KEEPS_GIL_BYTES, THREAD_BYTES, run_work
@@ -228,7 +229,8 @@ cdef class Deconvolution(ConvolutionLayer):
             missing = (stride - whole.size[3] % stride) % stride
             if missing > 0 and self.folds(&whole, bound):
                 last = target if self._channels_last else np.moveaxis(target, 1, -1)
-                wider = np.empty((count, *last.shape[1:-2], whole.size[3] + missing, whole.size[4]), self.dst_dtype)
+                wider = empty_of((count, *last.shape[1:-2], whole.size[3] + missing, whole.size[4]),
+                                 cnp.PyArray_TYPE(target))
                 x = x[first:first + count]
                 ConvolutionLayer.execute(
                     self, x, wider if self._channels_last else np.moveaxis(wider, -1, 1), bound, values, 0, count, False
