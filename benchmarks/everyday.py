@@ -4,9 +4,9 @@
     python benchmarks/everyday.py --rows 4,7 --isa avx2
 
 A case has a goal: the least acceptable time of the fastest peer divided by int8blas's time. All contestants of a case
-take turns on one thread, and minima count. Peers are NumPy, torch, onnxruntime and NumKong where installed; "copy"
-reads and writes as many bytes as the call. Calls of 4 x 4 may also take 1 us. The program prints a line for each case
-and marks the cases that miss their goals.
+take turns on one thread, and minima count. Peers are NumPy, torch, onnxruntime and NumKong where installed. The peer
+"copy" reads and writes the same number of bytes as the call. A call of 4 x 4 that takes at most 1 us reaches
+its goal too. The program prints a line for each case and marks the cases that miss their goals.
 """
 
 from __future__ import annotations

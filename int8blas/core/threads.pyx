@@ -104,8 +104,8 @@ cdef struct Region:
 
 
 cdef int region_threads(int wanted) noexcept nogil:
-    """Return the number of threads that the next parallel region may request. The number is `wanted`, or less if the
-    system cannot create so many threads.
+    """Return the number of threads that the next parallel region may request. The number is `wanted`, or the
+    number of threads that the system can create, if this number is smaller.
 
     Every region first calls region_threads. A caller that divides work by the number of threads may call it earlier.
     """

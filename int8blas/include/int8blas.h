@@ -32,7 +32,7 @@
  * The result is INT8BLAS_OK for success. The result is -i if argument i, counted from 1, is the first wrong argument. A
  * call with a wrong argument writes nothing. The result is INT8BLAS_NO_MEMORY if there is no memory for the workspace.
  * C is then undefined. Any threads may call the functions at the same time. A call in an OpenMP region of the caller
- * uses one thread. Calls outside of OpenMP regions use as many threads as calls from Python.
+ * uses one thread. For other calls, int8blas chooses the number of threads as for calls from Python.
  */
 #ifndef INT8BLAS_H
 #define INT8BLAS_H

@@ -40,7 +40,7 @@ class Packed:
             return made[0]
 
         layer: Any = self.once(first, [weights], "layer", *others)
-        # A layer is pickled as a constructor and its arguments, of which the first is the packed weights.
+        # A layer is pickled as a constructor and its arguments. The first argument is the packed weights.
         return layer if made else make(layer.__reduce__()[1][0])
 
 

@@ -6,9 +6,9 @@
  * Numbers of threads that the process has already run need no trial.
  *
  * For a smaller region the runtime ends threads, and for the next larger region it creates new threads. The system may
- * still count the ending threads, so the trial needs room for the ending threads and the new threads. If the system has
- * no room for the ending and the new threads, a region requests at least as many threads as the previous region, and
- * the additional threads have no work (see threads.pyx). No region waits for ending threads. */
+ * still count the ending threads, so the trial needs room for the ending threads and the new threads. If the system
+ * has too little room, no region requests fewer threads than the previous region. The additional threads have no work
+ * (see threads.pyx). No region waits for ending threads. */
 #ifndef I8_TEAM_H
 #define I8_TEAM_H
 

@@ -210,7 +210,7 @@ static void i8_amx_pack(uint8_t *dst, int rows, int64_t k, const uint8_t *src, p
                                 row_stride, k_stride, flip);
         return;
     }
-    /* Pack at most as many rows at a time as an L1 cache has ways, because the lines of all rows may be in one set. */
+    /* The lines of all rows may be in one set of the L1 cache, so ROWS is at most the number of ways of the cache. */
     for (; rows >= ROWS; rows -= ROWS, src += ROWS * row_stride, dst += ROWS * I8_MATRIX_K)
         i8_amx_pack_rows(dst, step, ROWS, k, src, row_stride, flip);
     for (; rows > 0; --rows, src += row_stride, dst += I8_MATRIX_K)

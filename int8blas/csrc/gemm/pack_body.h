@@ -429,8 +429,8 @@ static void i8_row_sums(int64_t *sums, int64_t rows, int64_t k, const uint8_t *s
 {
 #ifdef I8_UNITS
     if (k_stride == 1) {
-        /* The number of rows of which 16 bytes are readable. A gap between rows that is smaller than a unit is
-         * readable. */
+        /* From the first `whole` rows, 16 bytes can be read. A gap between rows can be read if it is shorter than 16
+         * bytes, because no page of memory fits in the gap. */
         const int near = row_stride > 0 && row_stride >= k && row_stride < k + 16;
         const int64_t whole = k >= 16 ? rows : near ? rows - (15 - k) / row_stride - 1 : 0;
         int64_t i = 0;
