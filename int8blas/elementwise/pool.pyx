@@ -284,21 +284,30 @@ cdef void do_patch(const PoolJob *job, int64_t unit) noexcept nogil:
     cdef int64_t before = min(max(-left, 0), width), within = min(job.shape[3] - left, width) - before
     cdef int64_t line = width * channels, depth, row
     cdef const char *src = <const char *>job.src + p.n * job.x[0] + (left + before) * job.x[3] + p.c * job.x[4]
+    cdef const char *from_
     cdef char *to = patch
     # Padding is 0 in a sum, and less than or equal to every element in a maximum.
     cdef int fill = -128 if job.is_signed and job.operation == MAXIMUM else 0
-    if within < width or top < 0 or top + height > job.shape[2]:
+    cdef bint padded = within < width or top < 0 or top + height > job.shape[2]
+    if padded:
         memset(patch, fill, d.count * height * line)
     for depth in range(d.count):
+        from_ = src + (d.first + depth * job.axes[0].dilation) * job.x[1]
+        if not padded and job.x[2] == line and job.x[3] == channels and (channels == 1 or job.x[4] == 1):
+            memcpy(to, from_ + top * line, height * line)
+            to += height * line
+            continue
         for row in range(top, top + height):
             if 0 <= row < job.shape[2] and within > 0:
-                copy_pixels(to + before * channels, channels, 1,
-                            src + (d.first + depth * job.axes[0].dilation) * job.x[1] + row * job.x[2],
-                            job.x[3], job.x[4], within, channels, 1)
+                copy_pixels(to + before * channels, channels, 1, from_ + row * job.x[2], job.x[3], job.x[4], within,
+                            channels, 1)
             to += line
     memset(to, fill, I8_POOL_RUN)
 
-    a.n = max(((columns - 1) * wide.stride + 1) * channels, I8_POOL_RUN)
+    a.n = ((columns - 1) * wide.stride + 1) * channels
+    if not padded and wide.stride <= extent(wide):
+        a.n = columns * wide.stride * channels  # equal steps between all results, also from row to row
+    a.n = max(a.n, I8_POOL_RUN)
     a.runs = rows
     a.src, a.out = <const uint8_t *>patch, results
     a.src_step, a.out_step = high.stride * line, a.n * job.size
@@ -306,7 +315,7 @@ cdef void do_patch(const PoolJob *job, int64_t unit) noexcept nogil:
     a.counts[0], a.counts[1], a.counts[2] = d.count, wide.kernel, high.kernel
     a.strides[0], a.strides[1], a.strides[2] = height * line, wide.dilation * channels, high.dilation * line
     a.type = job.type
-    if job.operation == AVERAGE and (within < width or top < 0 or top + height > job.shape[2]):
+    if job.operation == AVERAGE and padded:
         a.divisors, a.each, a.divisor_step, a.multiplier = divisors, True, a.n, 0
         if job.divisors is not NULL:
             a.divisors = job.divisors
@@ -316,10 +325,13 @@ cdef void do_patch(const PoolJob *job, int64_t unit) noexcept nogil:
         depth = d.count if job.operation == AVERAGE else job.axes[0].kernel
         divide_by(job, &a, divisors, depth * high.kernel * wide.kernel)
     job.kernel(&a)
+    cdef char *out = job.out + p.n * job.y[0] + p.d * job.y[1] + p.h * job.y[2] + p.w * job.y[3] + p.c * job.y[4]
+    cdef ptrdiff_t step = wide.stride * channels * job.size
+    if job.y[2] == columns * job.y[3] and a.out_step == columns * step:
+        rows, columns = 1, rows * columns
     for row in range(rows):
-        copy_pixels(job.out + p.n * job.y[0] + p.d * job.y[1] + (p.h + row) * job.y[2] + p.w * job.y[3]
-                    + p.c * job.y[4], job.y[3], job.y[4], results + row * a.out_step,
-                    wide.stride * channels * job.size, job.size, columns, channels, job.size)
+        copy_pixels(out + row * job.y[2], job.y[3], job.y[4], results + row * a.out_step, step, job.size, columns,
+                    channels, job.size)
 
 
 # Windows
