@@ -137,6 +137,9 @@ I8_NOINLINE i8_vec i8_add_rounded(i8_f32 q, i8_vec zero_point)
     I8_CHUNK_FN(i8_requantize_doubling_##t,                                                                            \
                 const i8_vec y = i8_doubling(I8_WIDE(x), I8_WIDE(factor), I8_WIDE(exponent));                          \
                 store(I8_OF(out, size), shifted))                                                                      \
+    I8_CHUNK_FN(i8_requantize_right_##t, /* i8_requantize_doubling for an exponent of at most 0 */                     \
+                const i8_vec y = i8_doubled(I8_WIDE(x), I8_WIDE(factor), i8_sub(i8_zero(), I8_WIDE(exponent)));        \
+                store(I8_OF(out, size), shifted))                                                                      \
     I8_CHUNK_FN(i8_requantize_single_##t,                                                                              \
                 const i8_vec y = i8_single(I8_WIDE(x), I8_WIDE(factor), I8_WIDE(exponent));                            \
                 store(I8_OF(out, size), shifted))
@@ -341,6 +344,14 @@ I8_INLINE void i8_run_of(const i8_elements_args *e, i8_chunk_fn chunk, i8_block_
 #else
     (void)stream;
 #endif
+    /* No other function gets the address of `kept`, so the loops keep the values, and what depends only on them, in
+     * registers. */
+    char kept[3][4 * I8_CHUNK];
+    if (!each) {
+        memcpy(kept, same, sizeof kept);
+        for (int k = 0; k < 3; ++k)
+            p[k] = kept[k];
+    }
     /* Numbers that a block function cannot compute often come together, so after a failure the loop tries no block
      * function before element `retry`. */
     for (int64_t retry = 0; block && i + I8_BLOCK <= n; i += I8_BLOCK) {
@@ -378,11 +389,26 @@ I8_INLINE void i8_run(const i8_elements_args *e, i8_chunk_fn chunk, i8_block_fn 
 #else
 #define I8_BYTES_RUN(name) I8_RUN(name, 4, 1)
 #endif
+#if I8_LANES > 1
+/* Nearly all scales are less than 1/2, so that no left shift precedes the product. */
+#define I8_DOUBLING_RUN(t, size)                                                                                       \
+    static void i8_requantize_doubling_##t(const i8_elements_args *e)                                                  \
+    {                                                                                                                  \
+        int32_t exponent;                                                                                              \
+        memcpy(&exponent, e->parameters[2], sizeof exponent);                                                          \
+        if (!e->each && exponent <= 0)                                                                                 \
+            i8_run_of(e, i8_requantize_right_##t##_chunk, NULL, 4, size, 0);                                           \
+        else                                                                                                           \
+            i8_run(e, i8_requantize_doubling_##t##_chunk, NULL, 4, size);                                              \
+    }
+#else
+#define I8_DOUBLING_RUN(t, size) I8_RUN(i8_requantize_doubling_##t, 4, size)
+#endif
 #define I8_RUNS(t, size)                                                                                               \
     I8_RUN(i8_dequantize_##t, size, 4)                                                                                 \
     I8_RUN(i8_requantize_float_##t, 4, size)                                                                           \
     I8_RUN(i8_requantize_onnx_##t, 4, size)                                                                            \
-    I8_RUN(i8_requantize_doubling_##t, 4, size)                                                                        \
+    I8_DOUBLING_RUN(t, size)                                                                                           \
     I8_RUN(i8_requantize_single_##t, 4, size)
 I8_RUNS(u8, 1)
 I8_RUNS(s8, 1)
@@ -394,5 +420,6 @@ I8_BYTES_RUN(i8_quantize_onnx_u8)
 I8_BYTES_RUN(i8_quantize_onnx_s8)
 I8_RUN(i8_quantize_onnx_s32, 4, 4)
 #undef I8_RUNS
+#undef I8_DOUBLING_RUN
 #undef I8_BYTES_RUN
 #undef I8_RUN

@@ -11,14 +11,17 @@ I8_INLINE i8_vec i8_limit_of(i8_vec x) { return i8_xor(i8_sign_of(x), i8_set_32(
  *     h = floor(v * multiplier / 2**31 + 1/2)       the rounded high half of the doubled product
  *     y = h / 2**max(-exponent, 0)                  rounded to nearest, ties away from zero
  * The doubled product cannot overflow, because the multiplier is not -2**31. */
-I8_INLINE i8_vec i8_doubling(i8_vec x, i8_vec multiplier, i8_vec exponent)
+I8_INLINE i8_vec i8_doubled(i8_vec v, i8_vec multiplier, i8_vec right)
 {
-    const i8_vec one = i8_set_32(1), left = i8_max_s32(exponent, i8_zero()), right = i8_sub(left, exponent);
-    const i8_vec shifted = i8_shift_left(x, left), fits = i8_equal(i8_shift_right(shifted, left), x);
-    const i8_vec h = i8_high_product(i8_where(fits, shifted, i8_limit_of(x)), multiplier);
-    const i8_vec mask = i8_sub(i8_shift_left(one, right), one);
+    const i8_vec one = i8_set_32(1), h = i8_high_product(v, multiplier), mask = i8_sub(i8_shift_left(one, right), one);
     const i8_vec middle = i8_sub(i8_shift_right(mask, one), i8_sign_of(h));
     return i8_sub(i8_shift_right(h, right), i8_greater(i8_and(h, mask), middle));
+}
+I8_INLINE i8_vec i8_doubling(i8_vec x, i8_vec multiplier, i8_vec exponent)
+{
+    const i8_vec left = i8_max_s32(exponent, i8_zero()), shifted = i8_shift_left(x, left);
+    const i8_vec fits = i8_equal(i8_shift_right(shifted, left), x);
+    return i8_doubled(i8_where(fits, shifted, i8_limit_of(x)), multiplier, i8_sub(left, exponent));
 }
 
 /* I8_SINGLE, with exponent in [-31, 32]: y = sat_s32(floor(x * multiplier / 2**(31 - exponent) + 1/2)). The product
