@@ -62,6 +62,9 @@ KERNELS = ["-falign-functions=64", "-frename-registers", "-fira-region=all"]
 # Short loops are up to a quarter slower across a cache line. SLP vectorization copies a struct as vectors right after
 # its members were stored one by one; such a load waits for the stores.
 MODULES = ["-falign-functions=64", "-falign-loops=32", "-fno-tree-slp-vectorize"]
+# On x86, GCC fills and copies structs by instructions that take up to 10 ns to start. Loops over vectors shorten a
+# product of 4 x 4 x 4 from 238 to 229 ns (Emerald Rapids).
+MODULES += [f"-m{name}-strategy=vector_loop:512:noalign,libcall:-1:noalign" for name in ("memset", "memcpy")]
 # Only debuggers and profilers unwind stacks through a module. The unwind tables are 3 % of a wheel.
 LEAN = ["-fno-asynchronous-unwind-tables"] if not FLAGS else []
 INLINE = ["-finline-functions", "-finline-small-functions", "-findirect-inlining", "-fpartial-inlining"]
@@ -181,10 +184,12 @@ class BuildExt(build_ext):
         """Return the object of a C file for a unit."""
         used = headers(source, unit)
         ours = CSRC in source.parents
-        first = PYTHON if not ours else INTRINSICS if any(INTRINSICS in text_of(path) for path in used) else None
         name = f"{source.stem}-{unit}" if unit else source.stem
         where = f"objects/{name}" if ours else source.relative_to("build/int8blas").as_posix()
         level = next((level for pattern, level in self.levels.items() if re.match(pattern, where)), [])
+        # The precompiled intrinsics have the level of their compilation, and their pragmas restore this level.
+        has_intrinsics = ours and not level and any(INTRINSICS in text_of(path) for path in used)
+        first = PYTHON if not ours else INTRINSICS if has_intrinsics else None
         arguments = (self.kernels if ours else self.modules) + level
         macros = ext.define_macros + ([("I8_SET", unit)] if unit else [])
         versions = self.command if ours else self.key  # kernels know neither Python nor NumPy
