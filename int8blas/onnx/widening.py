@@ -56,11 +56,14 @@ def cache_names(graph: Graph) -> set[str]:
 
 
 def has_weights(graph: Graph) -> bool:
-    """Return whether a graph has float16 constants of at least two dimensions, in nodes or subgraphs too."""
+    """Return whether a graph has float16 constants of at least two dimensions, or constants that a Cast converts to
+    float16, in nodes or subgraphs too."""
     constants = [*graph.constants.values()]
     constants += [value for node in graph.nodes for value in node.attributes.values() if isinstance(value, np.ndarray)]
     inner = (has_weights(each) for node in graph.nodes for each in node.subgraphs())
-    return any(array.dtype == HALF and array.ndim > 1 for array in constants) or any(inner)
+    casts = [node.input(0) for node in graph.nodes if node.kind == "Cast" and node.attributes.get("to") == FLOAT16]
+    is_cast = any(np.ndim(graph.constants.get(name, 0)) > 1 for name in casts)
+    return is_cast or any(array.dtype == HALF and array.ndim > 1 for array in constants) or any(inner)
 
 
 def widened_graph(graph: Graph, names: dict[str, str]) -> Graph:

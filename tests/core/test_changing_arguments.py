@@ -21,8 +21,8 @@ half = {"src": 0.5}
 S16 = S8.astype(np.int16)
 SUMS = np.ones((5, 3), np.int32)
 calls = CALLS | {
-    "gemm of 16 bits": (lambda a, b, c, z: int8blas.gemm_s16s16s32(1, a, b, 1, c, ao=z), S16.T[:, :5], S16[:5], SUMS[:3],
-                        np.array(1)),
+    "gemm of 16 bits": (
+        lambda a, b, c, z: int8blas.gemm_s16s16s32(1, a, b, 1, c, ao=z), S16.T[:, :5], S16[:5], SUMS[:3], np.array(1)),
     "explain": (lambda a, b: int8blas.explain(a, b), U8, S8),
     "global_max_pool": (lambda x, s: int8blas.global_max_pool(x, scales={"src": s}), IMAGE, np.array(0.5)),
     "binary with scales": (lambda x, y, s: int8blas.binary("mul", x, y, scales={"src0": s}), U8, U8, np.array(0.5)),

@@ -75,6 +75,13 @@ def test_a_sum_of_squares_beyond_float16_does_not_overflow():
     np.testing.assert_array_equal(z, 0.125)
 
 
+def test_networks_whose_weights_become_float16_in_a_cast_are_computed_in_float32():
+    """In float16 the sum 2049 would be rounded to 2048."""
+    model = loaded("""g (float16[1, 2] x) => (float16[1, 1] y) <float[2, 1] w = {1, 1}, float[1] b = {-2048}> {
+        h = Cast<to = 10>(w) c = Cast<to = 10>(b) s = MatMul(x, h) y = Add(s, c) }""")
+    assert model.run(None, {"x": np.array([[2048, 1]], np.float16)})[0] == 1
+
+
 # ------------------------------------------------------------------------------------------------- quantization ------
 
 ALL = {"float": np.dtype(np.float32), **TYPES}
