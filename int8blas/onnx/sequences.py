@@ -8,7 +8,7 @@ import numpy as np
 
 from int8blas.onnx.graph import Array
 from int8blas.onnx.shape import identity, ints
-from int8blas.onnx.table import Operator
+from int8blas.onnx.table import Call, Operator
 
 List = list[Array]
 
@@ -68,16 +68,11 @@ def optional(value: Any = None, *, type: Any = None) -> Any:
     return value
 
 
-OPERATORS = [
-    Operator("SequenceConstruct", construct, 11),
-    Operator("SequenceEmpty", empty, 11, pure=False),
-    Operator("SequenceAt", at, 11),
-    Operator("SequenceInsert", insert, 11),
-    Operator("SequenceErase", erase, 11),
-    Operator("SequenceLength", length, 11),
-    Operator("ConcatFromSequence", concat, 11),
-    Operator("SplitToSequence", split, 11),
-    Operator("Optional", optional, 15),
-    Operator("OptionalHasElement", has_element, 15),
-    Operator("OptionalGetElement", identity, 15),
-]
+FUNCTIONS: list[tuple[str, Call, int]] = [
+    ("SequenceConstruct", construct, 11), ("SequenceAt", at, 11), ("SequenceInsert", insert, 11),
+    ("SequenceErase", erase, 11), ("SequenceLength", length, 11), ("ConcatFromSequence", concat, 11),
+    ("SplitToSequence", split, 11), ("Optional", optional, 15), ("OptionalHasElement", has_element, 15),
+    ("OptionalGetElement", identity, 15),
+]  # fmt: skip
+OPERATORS = [Operator(name, function, since) for name, function, since in FUNCTIONS]
+OPERATORS += [Operator("SequenceEmpty", empty, 11, pure=False)]

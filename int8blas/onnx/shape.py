@@ -459,12 +459,9 @@ OPERATORS = [
     Operator("SpaceToDepth", space_to_depth, 1, traits=moving()),
     Operator("ReverseSequence", reverse_sequence, 10, traits=moving()),
     Operator("Compress", compress, 9, traits=Traits(typed_by=0, moves=True)),
-    Operator("Identity", identity, 1, traits=replace(
-        moving(), elementwise=True, post_op=lambda: []
-    )),
+    Operator("Identity", identity, 1, traits=replace(moving(), elementwise=True, post_op=lambda: [])),
     Operator("Concat", concat, 4, traits=SAME_TYPE),
-    Operator("Split", split, 2, prepared=True,
-             traits=Traits(typed_by=0, sized_by=(1,), chooses=lambda **_: True)),
+    Operator("Split", split, 2, prepared=True, traits=Traits(typed_by=0, sized_by=(1,), chooses=lambda **_: True)),
     Operator("Pad", pad, 2, prepared=True, traits=Traits(typed_by=0, sized_by=(1, 3), filled_by=2, chooses=is_copying)),
     Operator("Trilu", trilu, 14, traits=SAME_TYPE),
     Operator("Scatter", scatter_elements, 9, 10, traits=SAME_TYPE),
