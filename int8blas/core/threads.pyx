@@ -156,8 +156,8 @@ cdef void look_at_end(const Region *region, int64_t wait) noexcept nogil:
 
 cdef void pause_regions(double now, double wait, double saved) noexcept nogil:
     """Run without regions for some time if the wait for other threads was long, and longer than the time `saved` that
-    these threads saved. The pause is twice the wait, so running on one thread loses hardly more than another wait. If
-    the last pause has just ended, another process still takes the CPU, and the pause is twice the last pause."""
+    these threads saved. During the pause, which is twice the wait, one thread computes everything. If the last pause
+    has just ended, another process still takes the CPU, and the pause is twice the last pause."""
     cdef double pause = 2 * wait
     if wait < LATE or wait < saved:
         return

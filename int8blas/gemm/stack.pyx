@@ -72,7 +72,7 @@ cdef bint broadcast_to_stack(Stack *s, ptrdiff_t *steps, cnp.ndarray array, int 
     cdef int axis
     cdef int64_t size
     for axis in range(s.dims):
-        # Axis `axis` of the stack is axis `axis + own - s.dims` of `array`, unless this number is negative.
+        # The last dimensions of stack and array correspond, and missing first dimensions have size 1.
         steps[axis] = 0
         size = 1 if axis + own < s.dims else cnp.PyArray_DIM(array, axis + own - s.dims)
         if size != 1:

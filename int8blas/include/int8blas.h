@@ -25,9 +25,9 @@
  *     lda, ldb, ldc       elements from one row in memory to the next, at least 1 and at least the columns in memory
  *     ao, bo              zero points, subtracted; in the range of the operand's dtype
  *
- * C must not overlap A, B or co in memory. C and co must be aligned to 4 bytes, A and B need not be. A matrix without
- * elements may be NULL. For column-major matrices, as in Fortran, swap A with B and all of their arguments, M with N,
- * and 'C' with 'R'; gemm_u8s8s32 then multiplies an s8 A by a u8 B.
+ * C must not overlap A, B or co in memory. C and co must be aligned to 4 bytes, and A and B may begin anywhere. A
+ * matrix without elements may be NULL. For column-major matrices, as in Fortran, swap A with B and all of their
+ * arguments, M with N, and 'C' with 'R'; gemm_u8s8s32 then multiplies an s8 A by a u8 B.
  *
  * The result is INT8BLAS_OK for success. The result is -i if argument i, counted from 1, is the first wrong argument. A
  * call with a wrong argument writes nothing. The result is INT8BLAS_NO_MEMORY if there is no memory for the workspace.

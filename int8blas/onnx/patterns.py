@@ -86,7 +86,7 @@ class Pattern:
         return pattern
 
     def of_nodes(self, nodes: list[Node]) -> Pattern:
-        """Return the pattern of the graph with new nodes, or this pattern if the nodes are equal."""
+        """Return the pattern of the graph with new nodes, or `self` if the nodes are equal."""
         graph = self.graph
         return self if nodes == graph.nodes else Pattern.of(replace(graph, nodes=nodes), self.dynamic, self.tolerance)
 

@@ -2,8 +2,8 @@
  * multiply-add of isa/shared_dots.h multiplies 4 u8 by 4 s8 in every s32 lane, and determines how columns are
  * interleaved.
  *
- * A lane has four bytes of a channel. Usually the bytes are one column of four lines of the window. The kernel
- * interleaves the columns of a stretch once, for all outputs whose windows contain them. With stride 2, few outputs
+ * A lane has four bytes of a channel, usually one column of four lines of the window. The kernel interleaves the
+ * columns of a stretch once, for all outputs whose windows contain these columns. With stride 2, few outputs
  * share a column, so a lane has four columns of one line, which the kernel interleaves in registers for each output. */
 #define I8_DEPTHWISE_CHANNELS (4 * I8_LANES)
 #define I8_DEPTHWISE_LINES 4
