@@ -1,9 +1,11 @@
-"""Make the plan of a product: all decisions that depend on its shape, before any memory is touched.
+"""Make the plan of a product: all decisions about how to compute it, before anything is packed or written.
 
 ``choose_form`` transposes a problem if the transposed problem is faster. ``plan_form`` tries the paths in the order of
-the table, and the first path that accepts the problem plans it. ``resolve`` calls both functions. The driver calls only
-``choose_form`` for the smallest problems, which need no plan. The driver carries out the plan; ``explain`` and
-INT8BLAS_VERBOSE report the plan.
+the table, and the first path that accepts the problem plans it. Without VNNI, the path's ``specialize`` may look for
+large values of an operand. ``resolve`` calls both functions. These functions are inline, in plan.pxd.
+
+The driver calls only ``choose_form`` for the smallest problems, which need no plan. The driver carries out the plan;
+``explain`` and INT8BLAS_VERBOSE report the plan.
 """
 
 from libc.stdlib cimport malloc

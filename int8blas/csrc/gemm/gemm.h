@@ -75,7 +75,8 @@ typedef struct {
     const int8_t *tail; /* for a matrix unit only */
 } i8_tile_b;
 
-/* The arguments of a micro-kernel. The driver sets most arguments once for many calls. */
+/* The arguments of a micro-kernel. They are members of one struct, because the driver sets most of them once for many
+ * calls. */
 typedef struct {
     int64_t tiles, groups, more_segments;
     i8_tile_a a;
@@ -466,7 +467,7 @@ typedef struct {
                        int64_t k, uint8_t flip);
 } i8_outlier_kernels;
 
-/* An instruction set's kernels for products. */
+/* An instruction set's kernels for products, a member for each kernel. */
 typedef struct {
     int mr;     /* rows of a full tile */
     int np;     /* panels of a full tile */

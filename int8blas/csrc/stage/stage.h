@@ -116,7 +116,7 @@ typedef struct {
     /* Integers that are added to X: one for all of C, one for each row (or NULL), one for each column (or NULL). */
     int32_t co;
     const int32_t *co_rows, *co_cols;
-    /* The next three members are defined only for quantized primitives. */
+    /* The next four members are defined only for quantized primitives. */
     const i8_stage *stage;
     const float *row_scales;              /* a scale for each row of C, or NULL */
     const i8_scale_groups *scale_groups;  /* for I8_SCALE_GROUPS */
