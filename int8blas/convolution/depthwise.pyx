@@ -10,9 +10,9 @@ A few channels would leave most lanes of a vector empty. For few channels, the k
 of a line as one row (csrc/convolution/depthwise_flat_args.h). A unit of work consists of some output lines, and a
 thread copies the part of the image that these lines read, with its padding.
 
-Weights minus zero points may exceed the range of int8. Differences beyond int8 are packed as the sum of two int8
-filters, in a window of two planes, which both multiply the same plane of the image. If a weight is 255 above its zero
-point, three filters are needed.
+Weights minus zero points may exceed the range of int8. The layer packs differences beyond int8 as the sum of two int8
+filters: the window has two planes, and both planes multiply the same plane of the image. If a weight is 255 above its
+zero point, three filters are needed.
 """
 
 from libc.stddef cimport ptrdiff_t

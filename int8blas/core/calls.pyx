@@ -15,8 +15,8 @@ from int8blas.core.turns cimport enter_run, leave_run
 cnp.import_array()
 
 cdef object SCALAR = np.generic
-# The maximum bytes of a value that a ByLayout copies and compares with later values, such as sizes and scales. If
-# larger values, such as weights, are not fixed, the ByLayout prepares its function in each call.
+# The maximum size in bytes of a value that a ByLayout copies and compares with later values, such as sizes and scales.
+# If larger values, such as weights, are not fixed, the ByLayout prepares its function in each call.
 cdef int64_t COPIED_BYTES = 256
 
 
@@ -166,7 +166,7 @@ cdef class ByLayout:
 
 
 cdef object copy_of(object value):
-    """Return a copy of a small array, and None for None. For a value of another kind return its type, which equals no
+    """Return a copy of a small array, and None for None. For any other value return its type, which equals no
     value."""
     if type(value) is cnp.ndarray and cnp.PyArray_NBYTES(<cnp.ndarray>value) <= COPIED_BYTES:
         return np.array(value, order="C")

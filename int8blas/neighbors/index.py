@@ -712,7 +712,7 @@ def _filter(given: Any, name: str) -> Callable[[Shard], Mask]:
     if isinstance(given, range):
         if not given:
             return lambda shard: np.zeros(len(shard), bool)
-        # A range may exceed 64 bits. Ids are less than 2**63 - 1, so all larger steps select the same ids.
+        # A range may exceed 64 bits. Ids are less than 2**63 - 1, so id % step is id for any larger step.
         low, high = sorted((given[0], given[-1]))
         rest, step = low % abs(given.step), min(abs(given.step), 2**63 - 1)
 

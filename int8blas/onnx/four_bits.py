@@ -1,7 +1,7 @@
-"""Let products and lookups read 4-bit weights as they are stored, in place of a DequantizeLinear::
+"""Let products and lookups read 4-bit weights as they are stored, without a DequantizeLinear.
 
-    MatMul or Gemm(a, DequantizeLinear(int4))       MatMulNBits
-    Gather(DequantizeLinear(int4), indices)         GatherBlockQuantized
+A MatMul or Gemm of a and DequantizeLinear(int4) becomes a MatMulNBits. Gather(DequantizeLinear(int4), indices) becomes
+a GatherBlockQuantized.
 
 Weights may also be uint4. The weights have one scale, one scale for each column (each row of a Gather), or one scale
 for each block of the other axis. The weights are never stored as float32.

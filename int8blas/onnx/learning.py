@@ -28,7 +28,7 @@ ABSENT = {"MIN": np.inf, "MAX": -np.inf}
 
 
 def softmax_zero(scores: Array) -> Array:
-    """Apply softmax, but keep numbers near 0 near 0."""
+    """Apply softmax, but with x * e**-max in place of e**(x - max) for |x| up to 1e-7."""
     top = scores.max(-1, keepdims=True, initial=-np.inf)
     e = np.where(np.abs(scores) > 1e-7, np.exp(scores - top), scores * np.exp(-top))
     total = e.sum(-1, keepdims=True)

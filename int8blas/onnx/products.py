@@ -1,24 +1,19 @@
 """Rewrite products of int8 tensors, with the operators after them, to one node.
 
-Quantizers write a static product as a product of dequantized factors, followed by other operators::
-
-    DequantizeLinear, Conv, ConvTranspose, MatMul or Gemm, bias, BatchNormalization, element-wise operators,
-    QuantizeLinear
-
-The operators after the product may be missing. Sums are exact. If the product is followed by QuantizeLinear, or by a
-bias in units of the sums and QuantizeLinear, the new node is ONNX's QLinearConv or QLinearMatMul, or QGemm. In all
-other cases the new node is a QuantizedConv, QuantizedConvTranspose or QuantizedMatMul of int8blas::
+Quantizers write a static product as DequantizeLinear nodes and a Conv, ConvTranspose, MatMul or Gemm. A bias, a
+BatchNormalization, element-wise operators and a QuantizeLinear may follow. Sums are exact. If the product is followed
+by QuantizeLinear, or by a bias in units of the sums and QuantizeLinear, the new node is ONNX's QLinearConv or
+QLinearMatMul, or QGemm. In all other cases the new node is a QuantizedConv, QuantizedConvTranspose or QuantizedMatMul
+of int8blas::
 
     y = f32(sum) * (a_scale * b_scale) + bias, post-ops            in float32
     y = sat(rne(y * (1 / y_scale)) + y_zero)                       if a QuantizeLinear follows
 
-The rewrite also replaces nodes of dynamic quantization and of stored weights::
-
-    MatMulInteger, Cast, Mul, Add           MatMulIntegerToFloat, DynamicMatMul
-    DynamicQuantizeMatMul, Add              DynamicMatMul
-    ConvInteger, Cast, Mul, ...             ConvIntegerToFloat, DynamicConv
-    MatMul or Gemm(a, int8 * scale)         StoredMatMul, in float32, or in int8 for dynamic=True
-    MatMul, Gemm or Gather of int4 * scale  MatMulNBits or GatherBlockQuantized (see four_bits.py)
+The rewrite also replaces nodes of dynamic quantization and of stored weights. MatMulInteger, Cast, Mul and Add become
+a MatMulIntegerToFloat or a DynamicMatMul. DynamicQuantizeMatMul and Add become a DynamicMatMul. ConvInteger, Cast, Mul
+and the nodes after them become a ConvIntegerToFloat or a DynamicConv. A MatMul or Gemm of weights int8 * scale becomes
+a StoredMatMul, in float32, or in int8 with dynamic=True. The module four_bits.py replaces a MatMul, Gemm or Gather of
+weights int4 * scale by a MatMulNBits or GatherBlockQuantized.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """Quantize a float32 network when it is loaded: ``load(path, quantize=...)``.
 
 The result has ONNX's nodes of quantization, like the files of quantizers, and is saved and rewritten like a quantized
-file. Weights are int8, with a scale for each column or output channel. Biases stay real numbers::
+file. Weights are int8, with a scale for each column or output channel. Biases stay real numbers.
 
-    "weights"          DequantizeLinear of the weights of MatMul and Gemm
-    "dynamic"          the nodes of "weights", but MatMul and Gemm multiply in int8, with a scale for each row of the
-                       source; DynamicQuantizeLinear and ConvInteger for Conv
-    calibration data   QuantizeLinear and DequantizeLinear of the sources of Conv, ConvTranspose, MatMul, Gemm, and of
-                       the tensors before them, as far back as operators compute bytes
+- `"weights"` puts a DequantizeLinear after the weights of MatMul and Gemm.
+- `"dynamic"` also puts a DequantizeLinear there, but MatMul and Gemm multiply in int8, with a scale for each row of the
+  source. Conv becomes DynamicQuantizeLinear and ConvInteger.
+- Calibration data put QuantizeLinear and DequantizeLinear before Conv, ConvTranspose, MatMul and Gemm, and before
+  earlier operators that can compute bytes.
 
 The source and the result of an operator that moves or chooses elements share a scale. The calibration finds the scales
 with the least squared error. Rare large values saturate if saturation gives a smaller error than a larger scale.

@@ -1,7 +1,7 @@
-"""Replace successive operators that move no element in memory by one view of their source::
+"""Replace successive operators that move no element in memory by one view of their source.
 
-    Reshape, Unsqueeze, Transpose, Squeeze, Gather of one index     q, k or v of a joint projection, by heads
-    Expand, Reshape                                                 one mask for all heads
+Reshape, Unsqueeze, Transpose, Squeeze and Gather of one index select q, k or v of a joint projection, by heads. Expand
+and Reshape give all heads one mask.
 
 NumPy finds the view once for each shape, and later calls create the view directly. The last operator may also copy. If
 operators that move elements follow a DequantizeLinear, they are put before it and move its int8 source, which has fewer

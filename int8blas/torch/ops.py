@@ -71,8 +71,8 @@ class Held:
         return True
 
 
-# The layers that were made for each tensor of weights. A key consists of the layer's parameters that are not tensors. A
-# value consists of the layer, the version of the weights, and the layer's other tensors.
+# The layers that were made for each tensor of weights. A key consists of the layer's parameters that are not tensors.
+# An entry has the layer, the version of the weights, and the layer's other tensors.
 LAYERS: MutableMapping[Any, dict[tuple[Any, ...], tuple[Any, int | None, Held]]] = WeakTensorKeyDictionary()
 
 

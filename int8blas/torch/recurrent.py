@@ -219,8 +219,8 @@ def _(
 
 
 def refuse(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
-    """Return a gradient for each input: for an input that may have a gradient, one that raises an error when it is
-    used; for any other input, None."""
+    """Return None for each input that has no gradient, and for the other inputs gradients that raise an error when they
+    are used."""
     x, h, c = (refuse_gradient(gradients[0], shape, ctx.text) for shape in ctx.shapes)
     nothing = [None] * ctx.count
     return x, None, h, c, None, nothing, nothing, nothing, None

@@ -1,7 +1,7 @@
 """The shapes of a static network's results, which compilers of torch need before the network runs.
 
 A text lists the operators of torch that a network replaces. int8blas executes these operators on the compiler's
-tensors, which have no data, to find the shapes. A text can name only operators of torch.
+tensors, which have no data, to find the shapes. A text can name only operators in torch.ops.
 """
 
 from __future__ import annotations

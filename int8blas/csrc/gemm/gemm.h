@@ -388,7 +388,7 @@ typedef struct {
 enum {
     I8_DOT4 = 0, I8_DOT4_SAT = 1, I8_DOT2 = 2, I8_DOT8 = 3, I8_DOT_SMALL = 4, I8_DOT_INTERLEAVED = 5, I8_DOT_KINDS = 6
 };
-enum { I8_INTERLEAVED_K = 1024 }; /* maximum K: an interleaved panel, 16 KiB, is on the stack */
+enum { I8_INTERLEAVED_K = 1024 }; /* maximum K; an interleaved panel on the stack then has 16 KiB */
 
 /* Compute all scale groups of a tile, and write y. The scale groups of A and B are contiguous, with t->groups dwords
  * each. In scale and col_sum, the 16 values of each group are contiguous. Of t, the function reads only `tiles`,

@@ -319,7 +319,7 @@ I8_INLINE void i8_multiply_dots(const i8_stack_args *t, const int some)
             i8_vec sums[I8_LANES];
             const uint8_t *rows = x + i * a_step;
             I8_FOR(r, I8_LANES) {
-                const uint8_t *row = rows + (r < t->m - i ? r : 0) * a_step; /* the first row replaces missing rows */
+                const uint8_t *row = rows + (r < t->m - i ? r : 0) * a_step; /* missing rows alias row i */
                 sums[r] = start;
                 for (int v = 0; v < chunks; ++v)
                     sums[r] = i8_dot2_any(sums[r], i8_xor(i8_words_u8(row + CHUNK * v), left.flip), column[v]);

@@ -202,7 +202,7 @@ I8_INLINE void i8_wide_part(const i8_wide_tile_args *t, const int kind, const in
     i8_vec acc[I8_WIDE_MAX_ROWS][3], cross[I8_WIDE_MAX_ROWS][3];
     const char *a = t->a, *b = t->b;
     ptrdiff_t at[3];
-    /* The first vector replaces vectors that C does not have. */
+    /* Vectors after the last column of C read the first vector of B. */
     I8_FOR(v, vecs) at[v] = v * (int)sizeof(i8_vec);
     if (pairs)
         I8_FOR(v, vecs) at[v] = v * I8_LANES < t->cols ? v * I8_LANES / I8_PANEL * t->panel + at[v] % step : 0;

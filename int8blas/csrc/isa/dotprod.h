@@ -4,8 +4,8 @@
  *   SDOT, UDOT .4s   16 products of s8, or of u8. Neoverse N1 has latency 4, or 1 from accumulator to accumulator, and
  *                    starts two in each cycle. Apple's CPUs have latency 3, and start four in each cycle.
  *
- * Products of u8 and s8 use a = (a - 128) + 128. SDOT multiplies a - 128 by b. The term 128 b is added once for many a,
- * or as 64 b twice for a single a.
+ * Products of u8 and s8 use a = (a - 128) + 128. SDOT multiplies a - 128 by b. For many a, kernels add 128 b once.
+ * For a single a, I8_DOT adds 64 b twice, because 128 does not fit s8.
  */
 #ifdef I8_AARCH64
 #ifdef __clang__

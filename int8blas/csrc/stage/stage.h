@@ -6,8 +6,8 @@
 #include "core/types.h"
 #include "stage/eltwise_list.h"
 
-/* Adding 1.5 * 2**23 rounds numbers of magnitude 2**22 or less to integers, half to even. Larger numbers still saturate
- * to bytes. */
+/* Adding 1.5 * 2**23 rounds numbers of magnitude 2**22 or less to integers, half to even. Magnitudes above 2**22 still
+ * saturate to bytes. */
 #define I8_ROUNDER 12582912.0f
 
 /* The kinds of post-ops: first the kinds with an operand, then the element-wise kinds from I8_ELTWISE on. I8_SHIFT adds

@@ -58,8 +58,8 @@ cdef enum:
     NARROW_K = 128
     NARROW_K_OF_PAIRS = 16
     NARROW_COLUMNS = 3 * I8_PANEL
-    # tiny: the limits for a triangle: TINY_TRIANGLE rows of C and TINY_TRIANGLE_WORK multiply-adds. Up to TINY_TRIANGLE
-    # and TINY_TRIANGLE_WORK, computing all of C takes less time than the path `triangle` needs to prepare the operands.
+    # tiny: a triangle has at most TINY_TRIANGLE rows of C and TINY_TRIANGLE_WORK multiply-adds. Up to these limits,
+    # computing all of C takes less time than the path `triangle` needs to prepare the operands.
     # If A has contiguous rows and the CPU has VNNI, the limit is TINY_ROWS_WORK multiply-adds, 64 x 64 x 64. Times on
     # the paths `tiny` and `triangle` (AVX512-VNNI, Zen 5): 1.42 us and 1.70 us for 64 x 64 x 64 with contiguous rows;
     # with contiguous columns, 0.77 us and 0.79 us for 32 x 32 x 16, 1.09 us and 0.77 us for 32 x 32 x 32.
