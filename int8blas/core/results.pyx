@@ -255,8 +255,8 @@ cdef int check_unchanged(const Layout *layout, int typenum, cnp.ndarray array, s
     """Raise an error if an argument no longer has this layout and this type. The conversion of another argument may run
     code of the caller, which may set the argument's shape, strides or dtype."""
     if not is_laid_out(layout, array) or cnp.PyArray_TYPE(array) != typenum:
-        raise ValueError(f"{name} must keep its shape, strides and dtype during the call, got shape "
-                         f"{(<object>array).shape} and {dtype_name(array.dtype)} after the conversion of other arguments")
+        raise ValueError(f"{name} must keep its shape, strides and dtype during the call, got "
+                         f"{dtype_name(array.dtype)} of shape {(<object>array).shape} after the conversion of other arguments")
     return 0
 
 

@@ -237,8 +237,8 @@ I8_INLINE void i8_multiply_lines(const i8_stack_args *t, const int panels)
     i8_fill_stack_orders(&orders);
     i8_set_stack_lines(&left, &t->a, t->k, t->m, t->count, t->a.column, t->a.row,
                        t->k == 1 || t->m == 1 || i8_is_shorter(t->a.column, t->a.row));
-    /* The lines of a B with a single column are its rows. Lines along the column would be stored word by word, and a CPU
-     * does not forward such stores to the load of a vector. */
+    /* The lines of a B with a single column are its rows. Lines along the column would be stored word by word, and a
+     * CPU does not forward such stores to the load of a vector. */
     i8_set_stack_lines(&right, &t->b, t->k, t->n, t->count, t->b.row, t->b.column,
                        t->n > 1 && t->k > 1 && i8_is_shorter(t->b.row, t->b.column));
     const ptrdiff_t a_row = left.along_k ? t->k : 2, a_pair = left.along_k ? 2 : 2 * SIDE;

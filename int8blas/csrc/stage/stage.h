@@ -191,10 +191,10 @@ static inline void i8_set_part(i8_output_args *part, const i8_output_args *o, in
  * The integers are computed modulo 2**32, and their sum must fit s32. After the sum of integers, all operations are in
  * f32, in the order of the formula. If a zero point is out of the range of its type, `far_size` is the number of k in a
  * group. If all zero points are in range, `far_size` is 0. If far_size is not 0, row_term has the sums of A' without
- * zero points, the formula has row_term[i] - far_size * ao[i] in place of row_term[i], and the integers are s64. ao[i] is ao_rows[i],
- * or `ao` if ao_rows is NULL. If all ao[i] are 0, col_sum may be NULL. bo and row_term are both given or both NULL
- * (zeros). Without row_scale the factor is scale[j]. Tiles have whole panels: scale and col_sum have 16 values for each
- * panel, panel_step elements apart. */
+ * zero points, the formula has row_term[i] - far_size * ao[i] in place of row_term[i], and the integers are s64. ao[i]
+ * is ao_rows[i], or `ao` if ao_rows is NULL. If all ao[i] are 0, col_sum may be NULL. bo and row_term are both given or
+ * both NULL (zeros). Without row_scale the factor is scale[j]. Tiles have whole panels: scale and col_sum have 16
+ * values for each panel, panel_step elements apart. */
 typedef struct {
     int rows, panels;
     const int32_t *acc;
