@@ -23,7 +23,7 @@ from int8blas.stage.layer_arguments import (
     check_no_source, dynamic_attributes, grouped_attributes, grouped_shape, grouped_values, int8_weights)
 from int8blas.convolution.lines cimport LineFilters, has_lines, overlap
 from int8blas.convolution.views cimport View, add_views, repeated_bound
-from int8blas.core.results cimport Layout, check_unchanged, empty, empty_like, lay_out
+from int8blas.core.results cimport empty, empty_like
 from int8blas.gemm.call cimport is_usable
 from int8blas.gemm.operand cimport SIGN_BIT
 from int8blas.gemm.problem cimport Problem
@@ -328,9 +328,8 @@ cdef class ConvolutionLayer(QuantizedLayer):
         cdef Values values = None
         cdef Bound bound = self._constant
         cdef cnp.npy_intp shape[5]
-        cdef int d, typenum
+        cdef int d
         cdef bint keeps
-        cdef Layout layout
         self.created()
         cdef bint binds = scales is not None or zero_points is not None or operands is not None or bound is None
         if (cnp.PyArray_CheckExact(src) and cnp.PyArray_TYPE(<cnp.ndarray>src) == self._src_type
@@ -338,8 +337,6 @@ cdef class ConvolutionLayer(QuantizedLayer):
             x = src
         else:
             x = self.source(src)
-        typenum = cnp.PyArray_TYPE(x)
-        lay_out(&layout, x)
         self.set_shape(x, shape)
         if binds:
             values = Values.__new__(Values)
@@ -363,8 +360,6 @@ cdef class ConvolutionLayer(QuantizedLayer):
             ):
                 raise ValueError(f"out must have shape {tuple([shape[d] for d in range(self._spatial + 2)])}, got "
                                  f"{(<object>result).shape}")
-        check_unchanged(&layout, typenum, x, "src")
-        if out is not None:
             if not is_usable(result, x, (<Phase>self._phases[0]).filters.packed):
                 target = empty(self._spatial + 2, shape, self._dst_type)
                 if self._layer.has_sum:

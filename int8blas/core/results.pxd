@@ -16,7 +16,6 @@ cdef struct Layout:
 cdef cnp.ndarray empty_laid_out(Layout *layout, int typenum)
 cdef void lay_out(Layout *layout, cnp.ndarray array) noexcept
 cdef bint is_laid_out(const Layout *layout, cnp.ndarray array) noexcept
-cdef int check_unchanged(const Layout *layout, int typenum, cnp.ndarray array, str name) except -1
 cdef cnp.ndarray empty_large(int ndim, cnp.npy_intp *shape, int typenum, double size)
 cdef cnp.ndarray empty_of(shape, int typenum)
 cdef cnp.ndarray empty_bytes(cnp.npy_intp size)

@@ -25,7 +25,6 @@ import numpy as np
 
 from int8blas.core.memory cimport ALIGNMENT, aligned, allocate, free, keep, reallocate, take
 from int8blas.core.threads import put_limit, thread_count
-from int8blas.core.words import dtype_name
 
 cnp.import_array()
 
@@ -249,15 +248,6 @@ cdef bint is_laid_out(const Layout *layout, cnp.ndarray array) noexcept:
     cdef size_t size = layout.ndim * sizeof(cnp.npy_intp)
     return (cnp.PyArray_NDIM(array) == layout.ndim and memcmp(cnp.PyArray_DIMS(array), layout.shape, size) == 0
             and memcmp(cnp.PyArray_STRIDES(array), layout.strides, size) == 0)
-
-
-cdef int check_unchanged(const Layout *layout, int typenum, cnp.ndarray array, str name) except -1:
-    """Raise an error if an argument no longer has this layout and this type. The conversion of another argument may run
-    code of the caller, which may set the argument's shape, strides or dtype."""
-    if not is_laid_out(layout, array) or cnp.PyArray_TYPE(array) != typenum:
-        raise ValueError(f"{name} must keep its shape, strides and dtype during the call, got "
-                         f"{dtype_name(array.dtype)} of shape {(<object>array).shape} after the conversion of other arguments")
-    return 0
 
 
 cdef class KnownView:

@@ -9,7 +9,7 @@ from int8blas.core.arrays cimport (
     as_array, axis_from, elements, elements_output, integers_in_range, one_or_shaped, scale_numbers)
 from int8blas.core.kernels cimport (
     I8_S32, I8_S8, I8_U8, current_kernels, i8_elements_args, i8_elements_fn, i8_sum_rows_args)
-from int8blas.core.results cimport Layout, check_unchanged, empty, empty_of, lay_out
+from int8blas.core.results cimport empty, empty_of
 from int8blas.core.split cimport ceil_div, share
 from int8blas.core.threads cimport KEEPS_GIL_BYTES, THREAD_BYTES, run_work, threads_for
 from int8blas.elementwise.elements cimport FILLED, apply, copy_bytes, fill, repeat_bytes, share_memory
@@ -230,11 +230,9 @@ def gather(table, indices, scale=1.0, zero_point=0, *, axis=None, out=None):
     cdef cnp.ndarray chosen, scales, zero_points, result
     cdef bint is_signed = cnp.PyArray_TYPE(source) == cnp.NPY_INT8
     cdef bint is_wide
-    cdef Layout layout
     cdef GatherJob job
     if source.ndim != 2:
         raise ValueError(f"table must have 2 dimensions, got shape {(<object>source).shape}")
-    lay_out(&layout, source)
     chosen = checked_indices(indices, source.shape[0])
     along = None if axis is None else axis_from(axis, "axis", 2)
     of_axis = () if along is None else (source.shape[1],)
@@ -248,7 +246,6 @@ def gather(table, indices, scale=1.0, zero_point=0, *, axis=None, out=None):
     shape = (*(<object>chosen).shape, source.shape[1])
     job.function = current_kernels().elementwise.dequantize[I8_S32 if is_wide else I8_S8 if is_signed else I8_U8]
     result = empty_of(shape, cnp.NPY_FLOAT32) if out is None else elements_output(out, "out", cnp.NPY_FLOAT32, shape)
-    check_unchanged(&layout, cnp.NPY_INT8 if is_signed else cnp.NPY_UINT8, source, "table")
     if is_wide or source.strides[1] != 1 or not ready(source, result):
         axes = () if along is None else (chosen.ndim,) if along == 1 else tuple(range(chosen.ndim))
         rows = source[chosen].astype(np.int32) if is_wide else source[chosen]

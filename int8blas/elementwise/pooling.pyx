@@ -6,7 +6,7 @@ cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.core.arrays cimport dtype_argument, dtype_from, elements_output, flag, int8_operand
-from int8blas.core.results cimport Layout, check_unchanged, empty_in_order, empty_like, lay_out
+from int8blas.core.results cimport empty_in_order, empty_like
 from int8blas.elementwise.elements cimport share_memory
 from int8blas.elementwise.epilogue cimport Epilogue, epilogue_of, finished, type_of
 from int8blas.elementwise.pool cimport AVERAGE, AVERAGE_WITH_PADDING, MAXIMUM, Axis, extent, padding_only, pool
@@ -118,13 +118,9 @@ cdef object run(cnp.ndarray src, Axis *window, tuple axes, int operation, int ty
     dimensions."""
     cdef cnp.ndarray array, target
     cdef cnp.npy_intp shape[5]
-    cdef Layout layout
-    cdef int d, axis, ndim = cnp.PyArray_NDIM(src), src_type = cnp.PyArray_TYPE(src)
+    cdef int d, axis, ndim = cnp.PyArray_NDIM(src)
     cdef int64_t size, room
     cdef bint pads = False, hangs_over = False
-    lay_out(&layout, src)
-    if ndim != len(axes):
-        raise ValueError(f"src must keep its {len(axes)} dimensions during the call, got shape {(<object>src).shape}")
     for axis in range(ndim):
         shape[axis] = cnp.PyArray_DIM(src, axis)
     for d in range(ndim - 2):
@@ -152,7 +148,6 @@ cdef object run(cnp.ndarray src, Axis *window, tuple axes, int operation, int ty
         array = target = empty_in_order(shape, src, typenum)
     else:
         array = elements_output(out, "out", typenum, tuple([shape[axis] for axis in range(ndim)]))
-        check_unchanged(&layout, src_type, src, "src")
         target = empty_like(array, typenum) if share_memory(src, array) else array
     if operation == AVERAGE_WITH_PADDING and (hangs_over or (pads and zero_point != 0)):
         # Averages count the padding in the copy, but not the elements after the padding.

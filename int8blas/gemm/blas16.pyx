@@ -13,7 +13,7 @@ import numpy as np
 from int8blas.core.arrays cimport check_transpose, elements, flag, integers, output_of, real
 from int8blas.core.parameters import integer
 from int8blas.core.words import warn
-from int8blas.core.results cimport Layout, check_unchanged, empty, lay_out
+from int8blas.core.results cimport empty
 from int8blas.core.turns cimport end_turn, take_turn
 from int8blas.gemm.blas cimport c_operand, result_for, set_offset
 from int8blas.gemm.call cimport set_c, warn_saturated
@@ -92,17 +92,12 @@ cdef object call_16(str name, object alpha, object a, object b, object beta, obj
     cdef Problem g
     cdef cnp.ndarray x, sums, target, given = None, _co_array, col_sums = None, row_terms = None, a_zeros, b_zeros
     cdef cnp.npy_intp shape[2]
-    cdef Layout x_layout, y_layout
     cdef WideSums s
     cdef int saturated = 0
     cdef bint overwrites = flag(overwrite_c, "overwrite_c")
     start(&g, False)
     g.epilogue.alpha, g.epilogue.beta = real(alpha, "alpha"), real(beta, "beta")
-    x = operand_16(a, "a", a_type, trans_a, "trans_a")
-    lay_out(&x_layout, x)
-    y = right_operand(b, b_type, trans_b)
-    if not isinstance(y, Packed):
-        lay_out(&y_layout, y)
+    x, y = operand_16(a, "a", a_type, trans_a, "trans_a"), right_operand(b, b_type, trans_b)
     g.m, g.k = cnp.PyArray_DIM(x, 0), cnp.PyArray_DIM(x, 1)
     b_rows, g.n = y.shape
     if b_rows != g.k:
@@ -113,9 +108,6 @@ cdef object call_16(str name, object alpha, object a, object b, object beta, obj
     shape[0], shape[1] = g.m, g.n
     if c is not None:
         given = c_operand(&g, c, overwrites)
-    check_unchanged(&x_layout, a_type, x, "a")
-    if not isinstance(y, Packed):
-        check_unchanged(&y_layout, b_type, y, "b")
     if a_type == cnp.NPY_UINT16 and cnp.PyArray_SIZE(x) and x.max() >= SHIFT_16:
         x = np.bitwise_xor(x, np.uint16(SHIFT_16)).view(np.int16)
         a_zeros = np.full(g.m, -SHIFT_16, np.int64) if a_zeros is None else a_zeros - SHIFT_16

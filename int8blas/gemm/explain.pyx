@@ -96,11 +96,9 @@ def explain(a, b, *, trans_a=False, trans_b=False, numerics="exact"):
         if numerics != "exact":
             raise ValueError(f"numerics must not be given for a layer, which has its own, got {shown(numerics)}")
         return _layers[type(b)](b, as_array(a, "a"))
-    # All conversions come first, because they may run code of the caller, which may change converted arrays.
-    a = as_array(a, "a")
-    if not isinstance(b, Packed):
-        b = integer_operand(as_array(b, "b"), "b")
     array = integer_operand(a, "a")
+    if not isinstance(b, Packed):
+        b = integer_operand(b, "b")
     small, b = narrowed(array, b)
     if small is None:
         array = array.T if check_transpose(trans_a, "trans_a") else array

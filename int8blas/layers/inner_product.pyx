@@ -28,7 +28,7 @@ from int8blas.stage.four_bits import integer_weights, packed_in_groups, zeros_of
 from int8blas.stage.layer_arguments import (
     FLOAT_DTYPES, INT8_DTYPES, INT16_DTYPES, PackedWeights, check_dtype, check_given, group_size, int8_weights)
 from int8blas.core.kernels cimport I8_MAX_COLUMNS, I8_PANEL
-from int8blas.core.results cimport Layout, check_unchanged, empty, empty_of, lay_out
+from int8blas.core.results cimport empty, empty_of
 from int8blas.core.split cimport ceil_div
 from int8blas.core.threads cimport max_threads
 from int8blas.core.turns cimport end_turn, take_turn
@@ -382,8 +382,6 @@ cdef class InnerProduct(QuantizedLayer):
         cdef Bound bound = self._constant
         cdef cnp.npy_intp shape[2]
         cdef bint flat
-        cdef Layout layout
-        cdef int typenum
         self.created()
         if (cnp.PyArray_CheckExact(src) and cnp.PyArray_TYPE(<cnp.ndarray>src) == self._src_type
                 and cnp.PyArray_ISNOTSWAPPED(<cnp.ndarray>src)):
@@ -392,8 +390,6 @@ cdef class InnerProduct(QuantizedLayer):
             x = self.source(src)
         flat = cnp.PyArray_NDIM(x) == 2 and cnp.PyArray_DIM(x, 1) == self._k
         matrix, leading = (x, None) if flat else self.flattened(x)
-        typenum = cnp.PyArray_TYPE(x)
-        lay_out(&layout, x)
         shape[0], shape[1] = cnp.PyArray_DIM(matrix, 0), self._n
         if scales is not None or zero_points is not None or operands is not None or bound is None:
             bound = self._layer.bind(scales, zero_points, operands, shape[0],
@@ -406,8 +402,6 @@ cdef class InnerProduct(QuantizedLayer):
                 result = target.reshape(*leading, self._n)
         else:
             result = output_of(out, "out", self._dst_type)
-        check_unchanged(&layout, typenum, x, "src")
-        if out is not None:
             if (
                 leading is None and cnp.PyArray_NDIM(result) == 2 and cnp.PyArray_DIM(result, 0) == shape[0]
                 and cnp.PyArray_DIM(result, 1) == shape[1] and is_usable(result, x, None)

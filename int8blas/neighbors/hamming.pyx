@@ -10,7 +10,7 @@ from libc.stdint cimport INT32_MAX, int8_t, int32_t, int64_t, uint8_t
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
-from int8blas.core.arrays cimport as_array, as_memory, int8_operand, output_of
+from int8blas.core.arrays cimport as_memory, int8_operand, output_of
 from int8blas.core.kernels cimport I8_GROUP, I8_PANEL, current_kernels, i8_hamming_args, i8_kernels
 from int8blas.core.memory cimport acquire, release
 from int8blas.core.split cimport ceil_div
@@ -148,9 +148,6 @@ def hamming(x, y, *, out=None):
     array([[0.75      , 0.33333333],
            [0.33333333, 0.        ]])
     """
-    # All conversions come first, because they may run code of the caller, which may change converted arrays.
-    y = y if type(y) is PackedB else as_array(y, "y")
-    memory = None if out is None else as_memory(out, "out", cnp.NPY_INT32)
     cdef cnp.ndarray a = bits_of_rows(x, "x"), b = None, given = None, target = None, rows
     cdef PackedB packed = None
     cdef Job job
@@ -174,7 +171,7 @@ def hamming(x, y, *, out=None):
         raise ValueError(f"x must have rows of at most {INT32_MAX // 8} bytes, got {job.k}")
     shape = (() if a_is_vector else (job.rows,)) + (() if b_is_vector else (job.columns,))
     if out is not None:
-        given = output_of(memory, "out", cnp.NPY_INT32)
+        given = output_of(as_memory(out, "out", cnp.NPY_INT32), "out", cnp.NPY_INT32)
         if (<object>given).shape != shape:
             raise ValueError(f"out must have shape {shape}, got {(<object>given).shape}")
         target = given.reshape(job.rows, job.columns)

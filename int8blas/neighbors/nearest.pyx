@@ -10,7 +10,7 @@ import numpy as np
 
 from int8blas.core.arrays cimport as_array, choice, int8_operand
 from int8blas.core.kernels cimport I8_COSINE, I8_HAMMING, I8_PANEL, current_kernels
-from int8blas.core.results cimport Layout, check_unchanged, empty, lay_out
+from int8blas.core.results cimport empty
 from int8blas.core.split cimport ceil_div
 from int8blas.core.threads cimport max_threads
 from int8blas.core.traced import traced
@@ -68,9 +68,7 @@ cdef list as_shards(object base, int64_t k, int metric):
         return [as_shard(base, "base", k, metric)]
     if not base:
         raise ValueError("base must have at least one shard, got none")
-    # A conversion may run code of the caller, so all conversions precede the checks.
-    shards = [x if isinstance(x, PackedB) else as_array(x, f"base[{i}]") for i, x in enumerate(base)]
-    return [as_shard(x, f"base[{i}]", k, metric) for i, x in enumerate(shards)]
+    return [as_shard(x, f"base[{i}]", k, metric) for i, x in enumerate(base)]
 
 
 cdef int set_shard(Search *s, Shard *shard, object x, cnp.ndarray queries) except -1:
@@ -274,8 +272,6 @@ def nearest(queries, base, k, *, metric="inner", exclude=None, callback=None):
     cdef bint is_single = cnp.PyArray_NDIM(x) == 1
     cdef int64_t rows = 0, i
     cdef cnp.npy_intp shape[2]
-    cdef int typenum = cnp.PyArray_TYPE(x)
-    cdef Layout layout
     s.most = wanted_count(k)
     s.metric = choice(metric, "metric", METRICS)
     if callback is not None and not callable(callback):
@@ -285,7 +281,6 @@ def nearest(queries, base, k, *, metric="inner", exclude=None, callback=None):
     x = x.reshape(1, -1) if is_single else x
     if not cnp.PyArray_IS_C_CONTIGUOUS(x):
         x = np.ascontiguousarray(x)
-    lay_out(&layout, x)
     s.k = x.shape[1]
     if s.metric == I8_HAMMING:
         check_bits(x, "queries")
@@ -305,7 +300,6 @@ def nearest(queries, base, k, *, metric="inner", exclude=None, callback=None):
         s.shards[i].g.known.uncached = is_uncached_size(s.shards[i].g.machine, <double>rows * s.k)
     s.short_items = takes_short_items(&s, rows)
     _mask = set_excluded(&s, exclude, rows)
-    check_unchanged(&layout, typenum, x, "queries")
     if needs_squares(&s):
         squares = row_squares(x, 1)
     shape[0], shape[1] = x.shape[0], s.most
