@@ -16,7 +16,7 @@ from int8blas.convolution.filters cimport Images, set_images
 from int8blas.core.arrays cimport elements_output, int8_operand
 from int8blas.core.kernels cimport current_kernels, i8_image, i8_kernels
 from int8blas.core.parameters import integer
-from int8blas.core.results cimport empty_of
+from int8blas.core.results cimport Layout, check_layout, empty_of, lay_out
 from int8blas.core.spatial import output_size, padding_of, parse_layout, parse_padding, per_dimension
 from int8blas.core.split cimport share
 from int8blas.core.threads cimport THREAD_BYTES, parallel_for, threads_for
@@ -110,6 +110,8 @@ def im2col(src, kernel, *, strides=1, padding=0, dilation=1, groups=1, layout=No
     cdef int64_t group_count
     cdef int d, spatial, parts
     cdef object shape
+    cdef Layout checked
+    lay_out(&checked, x)
     job.kernels = current_kernels()
     spatial, channels_last = parse_layout(layout, x.ndim, "src")
     kernel = (1,) * (3 - spatial) + per_dimension(kernel, spatial, "kernel", 1)
@@ -121,6 +123,7 @@ def im2col(src, kernel, *, strides=1, padding=0, dilation=1, groups=1, layout=No
     value = integer(padding_value, "padding_value")
     if not info.min <= value <= info.max:
         raise ValueError(f"padding_value must be between {info.min} and {info.max}, got {shown(value)}")
+    check_layout(&checked, x, "src")
     set_images(&images, x, channels_last)
     sizes = [images.size[d + 1] for d in range(3)]
     if isinstance(padding, tuple):

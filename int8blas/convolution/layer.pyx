@@ -23,7 +23,7 @@ from int8blas.stage.layer_arguments import (
     check_no_source, dynamic_attributes, grouped_attributes, grouped_shape, grouped_values, int8_weights)
 from int8blas.convolution.lines cimport LineFilters, has_lines, overlap
 from int8blas.convolution.views cimport View, add_views, repeated_bound
-from int8blas.core.results cimport empty, empty_like
+from int8blas.core.results cimport Layout, check_layout, empty, empty_like, lay_out
 from int8blas.gemm.call cimport is_usable
 from int8blas.gemm.operand cimport SIGN_BIT
 from int8blas.gemm.problem cimport Problem
@@ -328,6 +328,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
         cdef Values values = None
         cdef Bound bound = self._constant
         cdef cnp.npy_intp shape[5]
+        cdef Layout layout
         cdef int d
         cdef bint keeps
         self.created()
@@ -337,6 +338,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
             x = src
         else:
             x = self.source(src)
+        lay_out(&layout, x)
         self.set_shape(x, shape)
         if binds:
             values = Values.__new__(Values)
@@ -364,6 +366,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
                 target = empty(self._spatial + 2, shape, self._dst_type)
                 if self._layer.has_sum:
                     target[...] = result
+        check_layout(&layout, x, "src")
         keeps = out is not None and target is result
         open_arena()
         try:
@@ -475,13 +478,16 @@ cdef class ConvolutionLayer(QuantizedLayer):
         """Execute all images. Quantize each image by its range, or all images by their common range."""
         cdef cnp.ndarray quantized
         cdef ImageParameters found
+        cdef Layout layout
         cdef int64_t first, images = cnp.PyArray_DIM(x, 0)
         cdef int64_t count = 1 if self._dynamic == "per_image" else max(<int64_t>1, images)
         x = dense(x)
+        lay_out(&layout, x)
         quantized = empty_like(x, self._dynamic_dtype.num)
         if keeps:
             values.keep()
         for first in range(0, images, count):
+            check_layout(&layout, x, "src")  # binding the operands of an image may run Python code
             found = quantize_images(x, quantized, first, count)
             values.set_source(found.scale, found.zero)
             values.finite = found.finite

@@ -6,16 +6,17 @@ cdef enum:
     LARGE_BYTES = 128 << 10     # results of at least this size begin on a cache line
     ELEMENT_BYTES = 8           # size of the largest dtype of results
 
-# The layout of an array in memory. Only the first `ndim` sizes and strides are set.
+# The layout of an array in memory, and its type number. Only the first `ndim` sizes and strides are set.
 cdef struct Layout:
-    int ndim
+    int ndim, typenum
     cnp.npy_intp shape[MAX_DIMS]
     cnp.npy_intp strides[MAX_DIMS]
 
 
-cdef cnp.ndarray empty_laid_out(Layout *layout, int typenum)
+cdef cnp.ndarray empty_laid_out(Layout *layout)
 cdef void lay_out(Layout *layout, cnp.ndarray array) noexcept
 cdef bint is_laid_out(const Layout *layout, cnp.ndarray array) noexcept
+cdef int check_layout(const Layout *layout, cnp.ndarray array, str name) except -1
 cdef cnp.ndarray empty_large(int ndim, cnp.npy_intp *shape, int typenum, double size)
 cdef cnp.ndarray empty_of(shape, int typenum)
 cdef cnp.ndarray empty_bytes(cnp.npy_intp size)

@@ -231,23 +231,33 @@ cdef cnp.ndarray view_of(cnp.ndarray array, int ndim, cnp.npy_intp *shape, cnp.n
     return view
 
 
-cdef cnp.ndarray empty_laid_out(Layout *layout, int typenum):
+cdef cnp.ndarray empty_laid_out(Layout *layout):
     """Return a new small array without gaps, whose dimensions have the order of the layout."""
-    dtype = cnp.PyArray_DescrFromType(typenum)
+    dtype = cnp.PyArray_DescrFromType(layout.typenum)
     Py_INCREF(dtype)
     return cnp.PyArray_NewFromDescr(np.ndarray, dtype, layout.ndim, layout.shape, layout.strides, NULL, 0, NULL)
 
 
 cdef void lay_out(Layout *layout, cnp.ndarray array) noexcept:
-    layout.ndim = cnp.PyArray_NDIM(array)
+    layout.ndim, layout.typenum = cnp.PyArray_NDIM(array), cnp.PyArray_TYPE(array)
     memcpy(layout.shape, cnp.PyArray_DIMS(array), layout.ndim * sizeof(cnp.npy_intp))
     memcpy(layout.strides, cnp.PyArray_STRIDES(array), layout.ndim * sizeof(cnp.npy_intp))
 
 
 cdef bint is_laid_out(const Layout *layout, cnp.ndarray array) noexcept:
     cdef size_t size = layout.ndim * sizeof(cnp.npy_intp)
-    return (cnp.PyArray_NDIM(array) == layout.ndim and memcmp(cnp.PyArray_DIMS(array), layout.shape, size) == 0
+    return (cnp.PyArray_NDIM(array) == layout.ndim and cnp.PyArray_TYPE(array) == layout.typenum
+            and memcmp(cnp.PyArray_DIMS(array), layout.shape, size) == 0
             and memcmp(cnp.PyArray_STRIDES(array), layout.strides, size) == 0)
+
+
+cdef int check_layout(const Layout *layout, cnp.ndarray array, str name) except -1:
+    """Check that an argument still has the layout that was validated. The conversion of another argument may run Python
+    code, such as __array__ or __index__, which can set the shape, the strides or the dtype of any array."""
+    if not is_laid_out(layout, array):
+        raise ValueError(f"{name} must keep its layout during the call, got an array that became {array.dtype} of "
+                         f"shape {(<object>array).shape}")
+    return 0
 
 
 cdef class KnownView:

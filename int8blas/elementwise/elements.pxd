@@ -32,6 +32,7 @@ cdef void copy_strided(char *to, ptrdiff_t to_step, const char *source, ptrdiff_
                        int64_t n) noexcept nogil
 cdef bint share_memory(cnp.ndarray x, cnp.ndarray out)
 cdef bint clash(cnp.ndarray x, cnp.ndarray out)
+cdef bint fits(cnp.ndarray parameter, cnp.ndarray x, tuple axes) noexcept
 
 
 cdef inline void fill(int32_t *dst, int64_t blocks, const char *value) noexcept nogil:

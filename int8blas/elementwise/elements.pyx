@@ -19,7 +19,7 @@ from int8blas.core.arrays cimport bounds, elements_output_like
 from int8blas.core.kernels cimport (
     I8_CHUNK, I8_MAX_REPEATS, current_kernels, i8_elements_args, i8_elements_fn, i8_kernels)
 from int8blas.core.memory cimport ALIGNMENT, STREAM_BYTES, aligned
-from int8blas.core.results cimport empty, empty_like
+from int8blas.core.results cimport Layout, check_layout, empty, empty_like, lay_out
 from int8blas.core.split cimport ceil_div, share
 from int8blas.core.threads cimport KEEPS_GIL_BYTES, THREAD_BYTES, run_work
 from int8blas.stage.output_stage cimport element_type
@@ -308,7 +308,7 @@ cdef void set_order(ElementsJob *job, Order *order, cnp.ndarray x, cnp.ndarray o
         job.x_step, job.out_step = job.x_strides[order.dims - 1], job.out_strides[order.dims - 1]
 
 
-cdef list lay_out(ElementsJob *job, cnp.ndarray x, cnp.ndarray out, tuple axes, list parameters):
+cdef list lay_out_runs(ElementsJob *job, cnp.ndarray x, cnp.ndarray out, tuple axes, list parameters):
     """Set the runs and the outer dimensions. Return the arrays that own the job's parameters."""
     cdef Order order
     cdef int d, p, first, inner
@@ -482,6 +482,15 @@ cdef bint clash(cnp.ndarray x, cnp.ndarray out):
     )
 
 
+cdef bint fits(cnp.ndarray parameter, cnp.ndarray x, tuple axes) noexcept:
+    """Return whether a parameter is one value, or has the dimensions of `x` that `axes` selects."""
+    cdef int d
+    for d in range(cnp.PyArray_NDIM(parameter)):
+        if d >= len(axes) or cnp.PyArray_DIM(parameter, d) != cnp.PyArray_DIM(x, axes[d]):
+            return False
+    return cnp.PyArray_NDIM(parameter) in (0, len(axes))
+
+
 cdef object apply(i8_elements_fn function, cnp.ndarray x, object out, int typenum, tuple axes, list parameters):
     """Apply a kernel after the last check. Store to `out`, or to a new array in the order of `x`. The kernel reads
     float16 and bfloat16 as float32.
@@ -490,6 +499,7 @@ cdef object apply(i8_elements_fn function, cnp.ndarray x, object out, int typenu
     without dimensions, or with the dimensions of `x` that `axes` selects.
     """
     cdef ElementsJob job
+    cdef Layout layout
     cdef cnp.ndarray array, target
     cdef int p
     cdef bint uniform = True, shared
@@ -498,13 +508,19 @@ cdef object apply(i8_elements_fn function, cnp.ndarray x, object out, int typenu
         if cnp.PyArray_NDIM(<cnp.ndarray>parameters[p]):
             uniform = False
     if out is not None:
+        lay_out(&layout, x)
         array = elements_output_like(out, "out", typenum, x)
+        check_layout(&layout, x, "x")
         shared = clash(x, array)
         for p in range(0 if uniform else job.used):
             shared |= share_memory(<cnp.ndarray>parameters[p], array)
         target = empty_like(array, typenum) if shared else array
     else:
         array = target = empty_like(x, typenum)
+    for p in range(0 if uniform else job.used):
+        # A large parameter is the caller's array, whose shape the conversion of a later argument may have set.
+        if not fits(parameters[p], x, axes):
+            raise ValueError(f"scale and zero_point must keep their shapes during the call, got {parameters[p].shape}")
     if cnp.PyArray_SIZE(x):
         if len(axes) == 1 and cnp.PyArray_SIZE(x) <= PIECE and not is_dense(x):
             x = cnp.PyArray_NewCopy(x, cnp.NPY_CORDER)  # laying out an array with gaps takes 10 us
@@ -517,7 +533,7 @@ cdef object apply(i8_elements_fn function, cnp.ndarray x, object out, int typenu
         elif is_dense(x) and lie_alike(x, target) and are_one(axes, x):
             parameters = lay_out_contiguous(&job, x, target, axes, parameters)
         else:
-            parameters = lay_out(&job, x, target, axes, parameters)
+            parameters = lay_out_runs(&job, x, target, axes, parameters)
         for p in range(job.used, PARAMETERS):
             job.parameters[p] = job.parameters[0]
         do_all(&job)

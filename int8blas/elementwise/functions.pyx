@@ -11,7 +11,8 @@ import numpy as np
 from int8blas.core.arrays cimport (
     axis_from, by_tensor, choice, divisor, elements, elements_output, items_of, real, scale_from)
 from int8blas.core.kernels cimport I8_ADD
-from int8blas.core.results cimport MAX_DIMS, empty, empty_in_order, empty_like, view_of
+from int8blas.core.results cimport (
+    MAX_DIMS, Layout, check_layout, empty, empty_in_order, empty_like, lay_out, view_of)
 from int8blas.core.threads cimport THREAD_BYTES
 from int8blas.elementwise.elements cimport clash, copy_bytes, share_memory
 from int8blas.elementwise.epilogue cimport (
@@ -19,7 +20,7 @@ from int8blas.elementwise.epilogue cimport (
     zero_point_from)
 from int8blas.elementwise.fused cimport (
     Replay, ReplayParts, Step, copying, fuse, looking_up, reading, replay, replay_parts, run)
-from int8blas.stage.output_stage cimport binary_kind
+from int8blas.stage.output_stage cimport binary_kind, element_type
 from int8blas.core.traced import traced
 from int8blas.core.words import shown
 from int8blas.stage.attributes import BINARY
@@ -543,6 +544,20 @@ cdef bint all_contiguous(list arrays):
     return True
 
 
+cdef int64_t size_along(list arrays, const Layout *first, int along) except -1:
+    """Return the size of the concatenation along an axis, or raise an error for shapes that do not match. `first` is
+    the layout of the first array at the beginning of the call."""
+    cdef cnp.ndarray array
+    cdef int64_t size = 0
+    check_layout(first, arrays[0], "srcs[0]")
+    for i, array in enumerate(arrays):
+        if not alike_except(arrays[0], array, along):
+            raise ValueError(f"srcs[{i}] must have the shape of srcs[0], {arrays[0].shape}, except in dimension "
+                             f"{along}, got {(<object>array).shape}")
+        size += cnp.PyArray_DIM(array, along)
+    return size
+
+
 @traced("srcs")
 def concat(srcs, axis, *, scales=None, zero_points=None, post_ops=(), dst_scale=1, dst_zero_point=0, dst_dtype=None,
            out=None):
@@ -611,26 +626,24 @@ def concat(srcs, axis, *, scales=None, zero_points=None, post_ops=(), dst_scale=
     cdef float zero = zero_point_from(dst_zero_point, "dst_zero_point", typenum)
     cdef cnp.npy_intp sizes[MAX_DIMS]
     cdef cnp.npy_intp start = 0
+    cdef Layout layout
     cdef Step step
+    lay_out(&layout, first)
     if ndim == 0:
         raise ValueError("srcs[0] must have at least one dimension, got none")
     along = axis_from(axis, "axis", ndim)
+    check_layout(&layout, first, "srcs[0]")
     if (scales is None and zero_points is None and type(post_ops) is tuple and not post_ops and scale == 1 and zero == 0
-            and out is None):
+            and out is None and element_type(typenum) >= 0):
         result = joined(arrays, along, typenum)
         if result is not None:
             return result
     scales = one_for_each(scales, "scales", len(arrays), 1)
     zero_points = one_for_each(zero_points, "zero_points", len(arrays), 0)
-    steps = []
-    for i, array in enumerate(arrays):
-        if not alike_except(first, array, along):
-            raise ValueError(f"srcs[{i}] must have the shape of srcs[0], {(<object>first).shape}, except in dimension "
-                             f"{along}, got {(<object>array).shape}")
-        steps.append(source_step(arrays, i, scale_of_source(scales, i), zero_points))
-    shape = list((<object>first).shape)
-    for array in arrays[1:]:
-        shape[along] += array.shape[along]
+    steps = [source_step(arrays, i, scale_of_source(scales, i), zero_points) for i in range(len(arrays))]
+    checked = checked_ops(post_ops, "post_ops")
+    shape = [layout.shape[d] for d in range(ndim)]
+    shape[along] = size_along(arrays, &layout, along)
     check_size(shape, "srcs")
     for d in range(ndim):
         sizes[d] = shape[d]
@@ -638,11 +651,13 @@ def concat(srcs, axis, *, scales=None, zero_points=None, post_ops=(), dst_scale=
         result = target = empty_in_order(sizes, first, typenum)
     else:
         result = target = elements_output(out, "out", typenum, tuple(shape))
+        if size_along(arrays, &layout, along) != shape[along]:
+            raise ValueError(f"srcs must keep their layouts during the call, got other sizes in dimension {along}")
         for array in arrays:
             if share_memory(array, result):
                 target = empty_like(result, typenum)
                 break
-    ops = post_ops_of(checked_ops(post_ops, "post_ops"), "post_ops", result, out is not None)
+    ops = post_ops_of(checked, "post_ops", result, out is not None)
     for step in ops:
         if target is result and step.array is not None and clash(step.array, result):
             target = empty_like(result, typenum)

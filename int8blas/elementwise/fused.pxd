@@ -20,7 +20,6 @@ cdef class Replay:
     cdef Layout sources[2]
     cdef Layout target
     cdef bint in_order              # the target is in C order
-    cdef int types[3]               # NumPy's type numbers of both sources and of the target
     cdef ptrdiff_t offsets[3]       # bytes from an array's address to its first element in the job's order
 
     cdef cnp.ndarray run(self, cnp.ndarray first, cnp.ndarray second, cnp.ndarray spare=*)
@@ -34,7 +33,6 @@ cdef class ReplayParts:
     cdef object memory              # the memory of `sources`
     cdef Layout *sources
     cdef Layout target
-    cdef int type                   # NumPy's type number of the target
     cdef bint in_order              # the target is in C order
     cdef double size                # bytes read and written
 

@@ -378,10 +378,8 @@ cdef class Fused:
     cdef int64_t size               # bytes read and written
     cdef list arrays
     cdef list repeated              # the memory of repeated operands
-    # Only a ReplayParts uses these members: the offsets in bytes of this part in the source and in the whole target,
-    # and NumPy's type number of the source.
+    # Only a ReplayParts uses this member: the offsets in bytes of this part in the source and in the whole target.
     cdef ptrdiff_t offsets[2]
-    cdef int source_type
 
     def __dealloc__(self):
         free(self.job)
@@ -411,7 +409,8 @@ cdef bint one_run(list arrays):
 
 
 cdef Fused laid_out(list steps, cnp.ndarray target):
-    """Return the job of some steps. All arrays have one shape."""
+    """Return the job of some steps. Check that all arrays have one shape and types that kernels know, because the
+    conversion of a later argument may run Python code that sets the shape or the dtype of an array."""
     cdef Fused self = Fused.__new__(Fused)
     cdef FusedJob *job = <FusedJob *>malloc(sizeof(FusedJob) + len(steps) * sizeof(Link))
     cdef Step step
@@ -429,6 +428,9 @@ cdef Fused laid_out(list steps, cnp.ndarray target):
             arrays.append(step.array)
     self.size = 0
     for array in arrays:
+        if not cnp.PyArray_SAMESHAPE(array, target) or element_type(cnp.PyArray_TYPE(array)) < 0:
+            raise ValueError(f"arrays must keep their layouts during the call, got an array that became {array.dtype} "
+                             f"of shape {(<object>array).shape} for a result of shape {(<object>target).shape}")
         self.size += cnp.PyArray_NBYTES(array)
     job.outer, job.dims, job.n = 1, 0, cnp.PyArray_SIZE(target)
     if not one_run(arrays):
@@ -801,23 +803,17 @@ cdef class Replay:
         cdef Work work
         cdef const FusedJob *shared = &job
         cdef int i
-        if (
-            not is_laid_out(&self.sources[0], first) or cnp.PyArray_TYPE(first) != self.types[0]
-            or not cnp.PyArray_ISBEHAVED_RO(first) or fused.job.kernels is not current_kernels()
-        ):
+        if (not is_laid_out(&self.sources[0], first) or not cnp.PyArray_ISBEHAVED_RO(first)
+                or fused.job.kernels is not current_kernels()):
             return None
-        if self.count > 1 and (
-            not is_laid_out(&self.sources[1], second) or cnp.PyArray_TYPE(second) != self.types[1]
-            or not cnp.PyArray_ISBEHAVED_RO(second)
-        ):
+        if self.count > 1 and not (is_laid_out(&self.sources[1], second) and cnp.PyArray_ISBEHAVED_RO(second)):
             return None
         job = fused.job[0]
-        if (spare is not None and job.at_once and is_laid_out(&self.target, spare)
-                and cnp.PyArray_TYPE(spare) == self.types[2]):
+        if spare is not None and job.at_once and is_laid_out(&self.target, spare):
             target, job.apart = spare, False
             job.compute = compute_floats if job.compute is compute_one_step else job.compute
         else:
-            target = new_target(&self.target, self.types[2], self.in_order)
+            target = new_target(&self.target, self.in_order)
         memcpy(links, job.links, job.count * sizeof(Link))
         job.links = links
         job.out.data = cnp.PyArray_BYTES(target) + self.offsets[2]
@@ -845,11 +841,10 @@ cdef Replay replay(object fused, list arrays):
     self = Replay.__new__(Replay)
     self.fused, self.count, self.in_order = job, len(arrays) - 1, cnp.PyArray_IS_C_CONTIGUOUS(array)
     lay_out(&self.target, array)
-    self.types[2], self.offsets[2] = cnp.PyArray_TYPE(array), job.job.out.data - cnp.PyArray_BYTES(array)
+    self.offsets[2] = job.job.out.data - cnp.PyArray_BYTES(array)
     for i in range(self.count):
         array, operand = arrays[i], &job.job.links[i].operand
         lay_out(&self.sources[i], array)
-        self.types[i] = cnp.PyArray_TYPE(array)
         self.offsets[i] = (operand.first if operand.repeated else operand.data) - cnp.PyArray_BYTES(array)
     job.arrays = job.arrays[len(arrays):]  # the operands
     return self
@@ -879,12 +874,9 @@ cdef class ReplayParts:
             return None
         for i in range(count):
             fused, part = self.fused[i], parts[i]
-            if (
-                cnp.PyArray_TYPE(part) != fused.source_type or not is_laid_out(&self.sources[i], part)
-                or fused.job.kernels is not kernels
-            ):
+            if not is_laid_out(&self.sources[i], part) or fused.job.kernels is not kernels:
                 return None
-        target = new_target(&self.target, self.type, self.in_order)
+        target = new_target(&self.target, self.in_order)
         pieces = <Piece *>malloc(count * (sizeof(Piece) + sizeof(FusedJob *)))
         if pieces is NULL:
             raise MemoryError("no memory for the parts of a result")
@@ -902,8 +894,8 @@ cdef class ReplayParts:
         return target
 
 
-cdef inline cnp.ndarray new_target(Layout *layout, int typenum, bint in_order):
-    return empty(layout.ndim, layout.shape, typenum) if in_order else empty_laid_out(layout, typenum)
+cdef inline cnp.ndarray new_target(Layout *layout, bint in_order):
+    return empty(layout.ndim, layout.shape, layout.typenum) if in_order else empty_laid_out(layout)
 
 
 cdef inline bint may_replay(cnp.ndarray target) noexcept:
@@ -923,12 +915,11 @@ cdef ReplayParts replay_parts(list fused, tuple parts, cnp.ndarray target):
     self = ReplayParts.__new__(ReplayParts)
     self.fused, self.memory = tuple(fused), bytearray(len(parts) * sizeof(Layout))
     self.sources = <Layout *><char *>self.memory
-    self.type, self.in_order = cnp.PyArray_TYPE(target), cnp.PyArray_IS_C_CONTIGUOUS(target)
+    self.in_order = cnp.PyArray_IS_C_CONTIGUOUS(target)
     self.size = 0
     lay_out(&self.target, target)
     for i in range(len(parts)):
         part, job = parts[i], fused[i]
-        job.source_type = cnp.PyArray_TYPE(part)
         lay_out(&self.sources[i], part)
         job.offsets[0] = job.job.links[0].operand.data - cnp.PyArray_BYTES(part)
         job.offsets[1] = job.job.out.data - cnp.PyArray_BYTES(target)

@@ -9,7 +9,7 @@ from int8blas.core.arrays cimport (
     as_array, axis_from, elements, elements_output, integers_in_range, one_or_shaped, scale_numbers)
 from int8blas.core.kernels cimport (
     I8_S32, I8_S8, I8_U8, current_kernels, i8_elements_args, i8_elements_fn, i8_sum_rows_args)
-from int8blas.core.results cimport empty, empty_of
+from int8blas.core.results cimport Layout, check_layout, empty, empty_of, lay_out
 from int8blas.core.split cimport ceil_div, share
 from int8blas.core.threads cimport KEEPS_GIL_BYTES, THREAD_BYTES, run_work, threads_for
 from int8blas.elementwise.elements cimport FILLED, apply, copy_bytes, fill, repeat_bytes, share_memory
@@ -230,28 +230,32 @@ def gather(table, indices, scale=1.0, zero_point=0, *, axis=None, out=None):
     cdef cnp.ndarray chosen, scales, zero_points, result
     cdef bint is_signed = cnp.PyArray_TYPE(source) == cnp.NPY_INT8
     cdef bint is_wide
+    cdef int64_t rows
+    cdef Layout layout
     cdef GatherJob job
     if source.ndim != 2:
         raise ValueError(f"table must have 2 dimensions, got shape {(<object>source).shape}")
-    chosen = checked_indices(indices, source.shape[0])
+    lay_out(&layout, source)
+    rows, job.columns = layout.shape[0], layout.shape[1]
+    chosen = checked_indices(indices, rows)
     along = None if axis is None else axis_from(axis, "axis", 2)
-    of_axis = () if along is None else (source.shape[1],)
+    of_axis = () if along is None else (job.columns,)
     if along == 0:
-        scale = of_rows(scale, "scale", "fiu", "a real number", source.shape[0], chosen)
-        zero_point = of_rows(zero_point, "zero_point", "iu", "an integer", source.shape[0], chosen)
+        scale = of_rows(scale, "scale", "fiu", "a real number", rows, chosen)
+        zero_point = of_rows(zero_point, "zero_point", "iu", "an integer", rows, chosen)
         of_axis = (<object>chosen).shape
     scales = scale_numbers(scale, "scale", cnp.NPY_FLOAT32, of_axis)
     zero_points = integers_in_range(zero_point, "zero_point", INT32_MIN, INT32_MAX, of_axis)
     is_wide = not lie_between(zero_points, LEAST_ZERO, MOST_ZERO)
-    shape = (*(<object>chosen).shape, source.shape[1])
+    shape = (*(<object>chosen).shape, job.columns)
     job.function = current_kernels().elementwise.dequantize[I8_S32 if is_wide else I8_S8 if is_signed else I8_U8]
     result = empty_of(shape, cnp.NPY_FLOAT32) if out is None else elements_output(out, "out", cnp.NPY_FLOAT32, shape)
+    check_layout(&layout, source, "table")
     if is_wide or source.strides[1] != 1 or not ready(source, result):
         axes = () if along is None else (chosen.ndim,) if along == 1 else tuple(range(chosen.ndim))
-        rows = source[chosen].astype(np.int32) if is_wide else source[chosen]
-        return apply(job.function, rows, out, cnp.NPY_FLOAT32, axes, [scales, zero_points])
+        selected = source[chosen].astype(np.int32) if is_wide else source[chosen]
+        return apply(job.function, selected, out, cnp.NPY_FLOAT32, axes, [scales, zero_points])
     if cnp.PyArray_SIZE(result):
-        job.columns = source.shape[1]
         if along == 1:
             scales, zero_points = of_columns(scales, job.columns), of_columns(zero_points, job.columns)
         job.table, job.row = cnp.PyArray_BYTES(source), source.strides[0]

@@ -13,7 +13,7 @@ from int8blas.elementwise.elements cimport clash, share_memory
 from int8blas.elementwise.epilogue cimport Epilogue, epilogue_of, finished
 from int8blas.core.words import shown
 from int8blas.stage.layer_arguments import FLOAT_DTYPES, INT8_DTYPES, check_dtype
-from int8blas.core.results cimport empty, empty_like
+from int8blas.core.results cimport Layout, check_layout, empty, empty_like, lay_out
 from int8blas.elementwise.normalize cimport normalize
 from int8blas.stage.output_stage cimport element_type
 from int8blas.core.traced import traced
@@ -58,6 +58,7 @@ cdef object run(i8_normalize_fn function, i8_normalize_fn across, i8_normalize_a
                 Epilogue e, object out, list parameters=None):
     """After the last check, apply a kernel along an axis, as :func:`normalize` does, and then the post-ops. The kernel
     reads `parameters` again for each row."""
+    cdef Layout layout
     cdef cnp.ndarray array, target, values
     cdef bint shared
     if e.post_ops:
@@ -67,7 +68,9 @@ cdef object run(i8_normalize_fn function, i8_normalize_fn across, i8_normalize_a
     if out is None:
         array = target = empty_like(src, e.typenum)
     else:
+        lay_out(&layout, src)
         array = elements_output_like(out, "out", e.typenum, src)
+        check_layout(&layout, src, "src")
         shared = clash(src, array)
         for values in parameters or ():
             shared |= share_memory(values, array)
@@ -182,12 +185,15 @@ def softmax(src, axis=-1, *, scales=None, zero_points=None, post_ops=(), log=Fal
     cdef i8_normalize_args args
     cdef i8_normalize_fn across = NULL
     cdef Epilogue e
+    cdef Layout layout
     cdef cnp.ndarray array = source(src)
+    lay_out(&layout, array)
     cdef int along = axis_from(axis, "axis", array.ndim)
     if type(log) is not bool and not isinstance(log, np.bool_):
         raise TypeError(f"log must be a bool, got {type(log).__name__}")
     dst_dtype = check_dtype(dst_dtype, "dst_dtype", DST_DTYPES)
     e = set_quantization(&args, array, dst_dtype, scales, zero_points, post_ops)
+    check_layout(&layout, array, "src")
     if args.scale < 0:
         array, args.scale = negative(array), -args.scale
     args.log = log
@@ -303,10 +309,13 @@ def layer_norm(src, gamma=None, beta=None, *, epsilon=1e-5, scales=None, zero_po
     """
     cdef i8_normalize_args args
     cdef Epilogue e
+    cdef Layout layout
     cdef cnp.ndarray array = source(src)
+    lay_out(&layout, array)
     _values = set_affine(&args, array, gamma, beta, epsilon)
     dst_dtype = check_dtype(dst_dtype, "dst_dtype", DST_DTYPES)
     e = set_quantization(&args, array, dst_dtype, scales, zero_points, post_ops)
+    check_layout(&layout, array, "src")
     if args.scale < 0:
         # A negative scale and a negated factor give the same bits.
         _values[0] = np.negative(_values[0])

@@ -6,7 +6,7 @@ cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.core.arrays cimport dtype_argument, dtype_from, elements_output, flag, int8_operand
-from int8blas.core.results cimport empty_in_order, empty_like
+from int8blas.core.results cimport Layout, check_layout, empty_in_order, empty_like, lay_out
 from int8blas.elementwise.elements cimport share_memory
 from int8blas.elementwise.epilogue cimport Epilogue, epilogue_of, finished, type_of
 from int8blas.elementwise.pool cimport AVERAGE, AVERAGE_WITH_PADDING, MAXIMUM, Axis, extent, padding_only, pool
@@ -34,9 +34,12 @@ cdef Epilogue attributes_of(cnp.ndarray src, object scales, object zero_points, 
     return e
 
 
-cdef object maximum(cnp.ndarray src, Axis *window, tuple axes, Epilogue e, object out, bint ceil_mode=False):
-    """Store the largest real numbers. If the scale is negative, the smallest elements stand for the largest numbers."""
+cdef object maximum(cnp.ndarray src, const Layout *checked, Axis *window, tuple axes, Epilogue e, object out,
+                    bint ceil_mode=False):
+    """Store the largest real numbers. If the scale is negative, the smallest elements stand for the largest numbers.
+    `checked` is the layout of `src` at the beginning of the call."""
     cdef cnp.ndarray result
+    check_layout(checked, src, "src")
     if not e.given:
         return run(src, window, axes, MAXIMUM, e.typenum, out, ceil_mode)
     if e.scale > 0:
@@ -47,10 +50,11 @@ cdef object maximum(cnp.ndarray src, Axis *window, tuple axes, Epilogue e, objec
     return finished(result, e, out)
 
 
-cdef object average(cnp.ndarray src, Axis *window, tuple axes, int operation, Epilogue e, object out, bint ceil_mode,
-                    object zero_point):
-    """Store averages. If padding counts, it has the value `zero_point`."""
+cdef object average(cnp.ndarray src, const Layout *checked, Axis *window, tuple axes, int operation, Epilogue e,
+                    object out, bint ceil_mode, object zero_point):
+    """Store averages. If padding counts, it has the value `zero_point`. `checked` is as for `maximum`."""
     cdef cnp.ndarray result
+    check_layout(checked, src, "src")
     if not e.given:
         return run(src, window, axes, operation, e.typenum, out, ceil_mode, zero_point)
     low = -128 if cnp.PyArray_TYPE(src) == cnp.NPY_INT8 else 0
@@ -117,6 +121,7 @@ cdef object run(cnp.ndarray src, Axis *window, tuple axes, int operation, int ty
     """Pool after the last checks. `axes` lists the axes of `src` in the order n, d, h, w, c; `window` has the spatial
     dimensions."""
     cdef cnp.ndarray array, target
+    cdef Layout checked
     cdef cnp.npy_intp shape[5]
     cdef int d, axis, ndim = cnp.PyArray_NDIM(src)
     cdef int64_t size, room
@@ -147,7 +152,9 @@ cdef object run(cnp.ndarray src, Axis *window, tuple axes, int operation, int ty
     if out is None:
         array = target = empty_in_order(shape, src, typenum)
     else:
+        lay_out(&checked, src)
         array = elements_output(out, "out", typenum, tuple([shape[axis] for axis in range(ndim)]))
+        check_layout(&checked, src, "src")
         target = empty_like(array, typenum) if share_memory(src, array) else array
     if operation == AVERAGE_WITH_PADDING and (hangs_over or (pads and zero_point != 0)):
         # Averages count the padding in the copy, but not the elements after the padding.
@@ -289,12 +296,14 @@ def max_pool(src, kernel, *, strides=None, padding=0, dilation=1, ceil_mode=Fals
     array([[ 4.,  3.],
            [-0., -1.]], dtype=float32)
     """
+    cdef Layout checked
     cdef cnp.ndarray array = int8_operand(src, "src")
+    lay_out(&checked, array)
     cdef bint rounds_up = flag(ceil_mode, "ceil_mode")
     cdef Axis window[3]
     axes = set_window(window, array, kernel, strides, padding, dilation, layout)
-    return maximum(array, window, axes, attributes_of(array, scales, zero_points, post_ops, dst_dtype, False), out,
-                   rounds_up)
+    e = attributes_of(array, scales, zero_points, post_ops, dst_dtype, False)
+    return maximum(array, &checked, window, axes, e, out, rounds_up)
 
 
 @traced("src")
@@ -392,7 +401,9 @@ def avg_pool(src, kernel, *, strides=None, padding=0, include_padding=False, zer
     >>> int8blas.avg_pool(np.full_like(x, 100), 2, padding=1, include_padding=True, zero_point=100)[0, :, 0, 0]
     array([100, 100, 100], dtype=uint8)
     """
+    cdef Layout checked
     cdef cnp.ndarray array = int8_operand(src, "src")
+    lay_out(&checked, array)
     cdef Epilogue e = attributes_of(array, scales, zero_points, post_ops, dst_dtype, True)
     cdef int operation = AVERAGE_WITH_PADDING if flag(include_padding, "include_padding") else AVERAGE
     cdef int low = -128 if cnp.PyArray_TYPE(array) == cnp.NPY_INT8 else 0
@@ -408,7 +419,7 @@ def avg_pool(src, kernel, *, strides=None, padding=0, include_padding=False, zer
     cdef bint rounds_up = flag(ceil_mode, "ceil_mode")
     cdef Axis window[3]
     axes = set_window(window, array, kernel, strides, padding, 1, layout)
-    return average(array, window, axes, operation, e, out, rounds_up, zero_point)
+    return average(array, &checked, window, axes, operation, e, out, rounds_up, zero_point)
 
 
 @traced("src")
@@ -443,10 +454,13 @@ def global_max_pool(src, *, layout=None, scales=None, zero_points=None, post_ops
     >>> int8blas.global_max_pool(x)
     array([[[[4, 5]]]], dtype=int8)
     """
+    cdef Layout checked
     cdef cnp.ndarray array = int8_operand(src, "src")
+    lay_out(&checked, array)
     cdef Axis window[3]
     axes = set_global_window(window, array, layout)
-    return maximum(array, window, axes, attributes_of(array, scales, zero_points, post_ops, dst_dtype, False), out)
+    e = attributes_of(array, scales, zero_points, post_ops, dst_dtype, False)
+    return maximum(array, &checked, window, axes, e, out)
 
 
 @traced("src")
@@ -483,8 +497,10 @@ def global_avg_pool(src, *, layout=None, scales=None, zero_points=None, post_ops
     >>> int8blas.global_avg_pool(x, layout="nchw", dst_dtype=np.float32).ravel()
     array([-3.5,  2.5], dtype=float32)
     """
+    cdef Layout checked
     cdef cnp.ndarray array = int8_operand(src, "src")
+    lay_out(&checked, array)
     cdef Axis window[3]
     axes = set_global_window(window, array, layout)
     e = attributes_of(array, scales, zero_points, post_ops, dst_dtype, True)
-    return average(array, window, axes, AVERAGE, e, out, False, 0)
+    return average(array, &checked, window, axes, AVERAGE, e, out, False, 0)

@@ -9,8 +9,8 @@ from int8blas.core.arrays cimport (
     axes_from, choice, elements, integers_in_range, scale_numbers, quantized_type)
 from int8blas.core.kernels cimport (
     I8_DOUBLING, I8_FLOAT, I8_S8, I8_S32, I8_SINGLE, I8_U8, current_kernels, i8_elements_fn)
-from int8blas.core.results cimport LARGE_BYTES
-from int8blas.elementwise.elements cimport apply
+from int8blas.core.results cimport LARGE_BYTES, Layout, check_layout, lay_out
+from int8blas.elementwise.elements cimport apply, fits
 from int8blas.stage.requantization cimport limited, multipliers
 from int8blas.core.traced import traced
 from int8blas.stage.attributes import SCHEMES
@@ -58,7 +58,7 @@ cdef bint lie_between(cnp.ndarray zero_points, int64_t low, int64_t high) noexce
     return outside == 0
 
 
-cdef tuple shape_of(cnp.ndarray x, tuple axes):
+cdef tuple shape_of(const Layout *x, tuple axes):
     """Return the shape of parameters for these axes."""
     return tuple([x.shape[axis] for axis in axes]) if axes else ()
 
@@ -163,15 +163,18 @@ def quantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="float"
     cdef cnp.ndarray array = elements(x, "x", FLOATS), scales, zero_points
     cdef int typenum = quantized_type(dtype, "dtype")
     cdef IntegerType t = integer_type(typenum)
-    cdef tuple axes = axes_from(axis, "axis", array.ndim), shape = shape_of(array, axes)
+    cdef Layout layout
+    lay_out(&layout, array)
+    cdef tuple axes = axes_from(axis, "axis", layout.ndim), shape = shape_of(&layout, axes)
     cdef i8_elements_fn function
     cdef bint onnx = choice(scheme, "scheme", ("float", "onnx"))
     scales = scales_of(scale, cnp.NPY_FLOAT32, shape)
     zero_points = zero_points_of(zero_point, t, onnx, shape)
+    check_layout(&layout, array, "x")
     function = current_kernels().elementwise.quantize_onnx[t.index] if onnx else (
         current_kernels().elementwise.quantize[t.index])
     cdef list parameters = [scales, zero_points]
-    if (cnp.PyArray_SIZE(array) >= RECIPROCALS and len(axes) == 1
+    if (cnp.PyArray_SIZE(array) >= RECIPROCALS and len(axes) == 1 and fits(scales, array, axes)
             and cnp.PyArray_STRIDE(array, axes[0]) == cnp.PyArray_ITEMSIZE(array)):
         parameters.append(reciprocals_of(scales))
     return apply(function, array, out, typenum, axes, parameters)
@@ -233,9 +236,12 @@ def dequantize(x, scale, zero_point=0, *, axis=None, out=None):
     """
     cdef cnp.ndarray array = elements(x, "x", INTEGERS), zero_points
     cdef IntegerType t = integer_type(cnp.PyArray_TYPE(array))
-    cdef tuple axes = axes_from(axis, "axis", array.ndim), shape = shape_of(array, axes)
+    cdef Layout layout
+    lay_out(&layout, array)
+    cdef tuple axes = axes_from(axis, "axis", layout.ndim), shape = shape_of(&layout, axes)
     scales = scales_of(scale, cnp.NPY_FLOAT32, shape)
     zero_points = zero_points_of(zero_point, t, False, shape)
+    check_layout(&layout, array, "x")
     if t.index != I8_S32 and not lie_between(zero_points, LEAST_ZERO, MOST_ZERO):
         array, t = array.astype(np.int32), integer_type(cnp.NPY_INT32)
     return apply(current_kernels().elementwise.dequantize[t.index], array, out, cnp.NPY_FLOAT32, axes,
@@ -320,10 +326,13 @@ def requantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="floa
     cdef int typenum = quantized_type(dtype, "dtype"), kind = choice(scheme, "scheme", SCHEMES)
     cdef bint integral
     cdef IntegerType t = integer_type(typenum)
-    cdef tuple axes = axes_from(axis, "axis", array.ndim), shape = shape_of(array, axes)
+    cdef Layout layout
+    lay_out(&layout, array)
+    cdef tuple axes = axes_from(axis, "axis", layout.ndim), shape = shape_of(&layout, axes)
     integral = kind == I8_DOUBLING or kind == I8_SINGLE
     scales = scales_of(scale, cnp.NPY_FLOAT64 if integral else cnp.NPY_FLOAT32, shape)
     zero_points = zero_points_of(zero_point, t, kind != I8_FLOAT, shape)
+    check_layout(&layout, array, "x")
     parameters = [scales, zero_points]
     if integral:
         scales, exponents = multipliers(scales)

@@ -13,7 +13,7 @@ import numpy as np
 from int8blas.core.arrays cimport check_transpose, elements, flag, integers, output_of, real
 from int8blas.core.parameters import integer
 from int8blas.core.words import warn
-from int8blas.core.results cimport empty
+from int8blas.core.results cimport Layout, check_layout, empty, lay_out
 from int8blas.core.turns cimport end_turn, take_turn
 from int8blas.gemm.blas cimport c_operand, result_for, set_offset
 from int8blas.gemm.call cimport set_c, warn_saturated
@@ -39,10 +39,11 @@ cdef enum:
 
 cdef cnp.ndarray operand_16(object x, str name, int typenum, object transpose, str name_of_flag):
     """Return op(X) as a 2-D array of type `typenum`."""
+    cdef bint transposed = check_transpose(transpose, name_of_flag)
     cdef cnp.ndarray array = elements(x, name, (typenum,))
     if cnp.PyArray_NDIM(array) != 2:
         raise ValueError(f"{name} must have 2 dimensions, got shape {(<object>array).shape}")
-    return array.T if check_transpose(transpose, name_of_flag) else array
+    return array.T if transposed else array
 
 
 cdef cnp.ndarray zeros_of(object value, str name, int typenum, int64_t length, str count):
@@ -92,12 +93,18 @@ cdef object call_16(str name, object alpha, object a, object b, object beta, obj
     cdef Problem g
     cdef cnp.ndarray x, sums, target, given = None, _co_array, col_sums = None, row_terms = None, a_zeros, b_zeros
     cdef cnp.npy_intp shape[2]
+    cdef Layout layouts[2]
     cdef WideSums s
     cdef int saturated = 0
     cdef bint overwrites = flag(overwrite_c, "overwrite_c")
     start(&g, False)
     g.epilogue.alpha, g.epilogue.beta = real(alpha, "alpha"), real(beta, "beta")
-    x, y = operand_16(a, "a", a_type, trans_a, "trans_a"), right_operand(b, b_type, trans_b)
+    x = operand_16(a, "a", a_type, trans_a, "trans_a")
+    lay_out(&layouts[0], x)
+    y = right_operand(b, b_type, trans_b)
+    check_layout(&layouts[0], x, "a")
+    if not isinstance(y, Packed):
+        lay_out(&layouts[1], y)
     g.m, g.k = cnp.PyArray_DIM(x, 0), cnp.PyArray_DIM(x, 1)
     b_rows, g.n = y.shape
     if b_rows != g.k:
@@ -108,6 +115,9 @@ cdef object call_16(str name, object alpha, object a, object b, object beta, obj
     shape[0], shape[1] = g.m, g.n
     if c is not None:
         given = c_operand(&g, c, overwrites)
+    check_layout(&layouts[0], x, "a")
+    if not isinstance(y, Packed):
+        check_layout(&layouts[1], y, "b")
     if a_type == cnp.NPY_UINT16 and cnp.PyArray_SIZE(x) and x.max() >= SHIFT_16:
         x = np.bitwise_xor(x, np.uint16(SHIFT_16)).view(np.int16)
         a_zeros = np.full(g.m, -SHIFT_16, np.int64) if a_zeros is None else a_zeros - SHIFT_16
@@ -270,10 +280,12 @@ def syrk_s16s64(alpha, a, beta=0, c=None, trans=False, lower=False, overwrite_c=
     cdef WideProduct w
     cdef int bits
     cdef int64_t n, k, first, end
+    cdef Layout layout
     cdef bint is_lower = flag(lower, "lower"), overwrites = flag(overwrite_c, "overwrite_c")
     cdef cnp.ndarray x, zeros, target, given = None
     alpha, beta = integer(alpha, "alpha"), integer(beta, "beta")
     x = operand_16(a, "a", cnp.NPY_INT16, trans, "trans")
+    lay_out(&layout, x)
     n, k = cnp.PyArray_DIM(x, 0), cnp.PyArray_DIM(x, 1)
     if k > MAX_SYRK_K:
         raise ValueError(f"a must have at most {MAX_SYRK_K} columns in op(a), got {k}")
@@ -282,6 +294,7 @@ def syrk_s16s64(alpha, a, beta=0, c=None, trans=False, lower=False, overwrite_c=
         given = output_of(c, "c", cnp.NPY_INT64) if overwrites else elements(c, "c", (cnp.NPY_INT64,))
         if (<object>given).shape != (n, n):
             raise ValueError(f"c must have shape {(n, n)}, got {(<object>given).shape}")
+    check_layout(&layout, x, "a")
     target = np.zeros((n, n), np.int64) if given is None else np.array(given)
     row_sums = None if zeros is None else x.sum(1, np.int64)
     packed = pack_sixteen_bits(x, True)

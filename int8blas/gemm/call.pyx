@@ -24,11 +24,12 @@ cdef object ZERO = 0
 
 
 cdef int set_a_operand(Problem *g, cnp.ndarray a, int a_type, object trans, str trans_name) except -1:
-    """Check A, and set it."""
+    """Check A, and set it. The conversion of the flag may run Python code, so it precedes the checks."""
+    cdef bint transpose = check_transpose(trans, trans_name)
     check_type(a, "a", a_type)
     if cnp.PyArray_NDIM(a) != 2:
         raise ValueError(f"a must have 2 dimensions, got shape {(<object>a).shape}")
-    set_a(g, a, check_transpose(trans, trans_name))
+    set_a(g, a, transpose)
     return 0
 
 

@@ -99,13 +99,16 @@ def explain(a, b, *, trans_a=False, trans_b=False, numerics="exact"):
     array = integer_operand(a, "a")
     if not isinstance(b, Packed):
         b = integer_operand(b, "b")
+    array = integer_operand(array, "a")  # converting `b` may have run Python code that sets the dtype of an array
     small, b = narrowed(array, b)
     if small is None:
-        array = array.T if check_transpose(trans_a, "trans_a") else array
-        transposed = check_transpose(trans_b, "trans_b")
+        transposed = check_transpose(trans_a, "trans_a"), check_transpose(trans_b, "trans_b")
         if numerics != "exact":
             raise ValueError(f"numerics must be 'exact' when an operand is wider than 8 bits, got {shown(numerics)}")
-        return explain_wide(array, b if isinstance(b, Packed) or not transposed else b.T)
+        array = integer_operand(array, "a")  # as above, for the flags
+        b = b if isinstance(b, Packed) else integer_operand(b, "b")
+        return explain_wide(array.T if transposed[0] else array,
+                            b if isinstance(b, Packed) or not transposed[1] else b.T)
     array = small
     if isinstance(b, Packed):
         b_type = cnp.NPY_INT8  # any type, because nothing reads it

@@ -8,7 +8,7 @@ import numpy as np
 from int8blas.core.arrays cimport as_array, check_numerics, dtype_from, is_alike, product_output
 from int8blas.core.kernels cimport I8_INT_U64, current_kernels
 from int8blas.core.memory cimport close_arena, open_arena
-from int8blas.core.results cimport MAX_DIMS, empty, empty_like, empty_of
+from int8blas.core.results cimport MAX_DIMS, Layout, check_layout, empty, empty_like, empty_of, lay_out
 from int8blas.core.split cimport ceil_div
 from int8blas.core.threads cimport KEEPS_GIL_WORK, max_threads
 from int8blas.core.turns cimport end_turn, keeps_gil, take_turn
@@ -185,7 +185,8 @@ def matmul(a, b, *, out=None, dtype=None, ao=0, bo=0, numerics="exact", overflow
     cdef cnp.ndarray x = as_array(a, "a"), y = None, given, _ao_array, _bo_array
     cdef int typenum = cnp.NPY_INT32
     cdef PackedB packed
-    cdef bint a_is_vector = cnp.PyArray_NDIM(x) == 1, b_is_vector
+    cdef Layout layouts[2]
+    cdef bint a_is_vector, b_is_vector, is_stack
     cdef int64_t b_rows
     if type(b) is not PackedB and type(b) is not PackedB4:
         y = as_array(b, "b")
@@ -198,6 +199,7 @@ def matmul(a, b, *, out=None, dtype=None, ao=0, bo=0, numerics="exact", overflow
     given = None if out is None and dtype is None else product_output(out, dtype, &typenum)
     set_product_type(&g.epilogue, typenum == cnp.NPY_INT64)
     check_dimensions(x, "a")
+    a_is_vector = cnp.PyArray_NDIM(x) == 1
     if a_is_vector:
         set_row(&g, x, 1)
     else:
@@ -207,11 +209,17 @@ def matmul(a, b, *, out=None, dtype=None, ao=0, bo=0, numerics="exact", overflow
     packed = <PackedB>b if type(b) is PackedB else None
     if b_rows != g.k:
         raise ValueError(f"b must have {g.k} rows, as a has {g.k} columns, got {b_rows}")
+    is_stack = cnp.PyArray_NDIM(x) > 2 or (y is not None and cnp.PyArray_NDIM(y) > 2)
+    if is_stack:
+        lay_out(&layouts[0], x)
+        lay_out(&layouts[1], x if y is None else y)
     _ao_array = set_ao(&g, ao, "a row of a each")
     _bo_array = set_bo(&g, bo, "a column of b each")
-    if cnp.PyArray_NDIM(x) <= 2 and (y is None or cnp.PyArray_NDIM(y) <= 2):
+    if not is_stack:
         product = multiply_matrices(&g, x, y, packed, given, typenum, a_is_vector, b_is_vector)
     else:
+        check_layout(&layouts[0], x, "a")
+        check_layout(&layouts[1], x if y is None else y, "b")
         product = multiply_stacks(&g, x, y, packed, given, typenum, 2 - a_is_vector, 2 - b_is_vector)
     return product if out is None else out
 
@@ -268,6 +276,9 @@ cdef object multiply_any(object a, object b, object out, object dtype, object ao
         y = integer_operand(b, "b")
     is_small = is_byte(x) and (type(b) is not PackedB16 if packed is not None else is_byte(y))
     given = integer_output(out, dtype, default_type(x, y, is_small), &typenum)
+    # The conversion of `out` may have run Python code that sets the dtypes of arrays.
+    x, y = integer_operand(x, "a"), None if packed is not None else integer_operand(y, "b")
+    is_small = is_small and is_byte(x) and (packed is not None or is_byte(y))
     if packed is not None:
         small_x = None if type(b) is PackedB16 else as_bytes(x)
     elif is_small:
@@ -370,6 +381,7 @@ cdef object multiply_modulo(object a, object b, object out, object dtype, object
     check_dimensions(x, "a")
     check_dimensions(y, "b")
     given = integer_output(out, dtype, promoted_type(x, y), &typenum)
+    x, y = integer_operand(x, "a"), integer_operand(y, "b")  # as in `multiply_any`
     most = np.iinfo(cnp.PyArray_DescrFromType(typenum)).max
     if p - 1 > most:
         raise ValueError(f"mod must be at most {most + 1}, as the result is {cnp.PyArray_DescrFromType(typenum)}, got "

@@ -596,15 +596,16 @@ def pack_b(b, *, trans_b=False, bits=8):
     """
     if isinstance(b, PackedB):
         raise TypeError("b must be an array, got a PackedB")
+    cdef bint transposed = check_transpose(trans_b, "trans_b")  # may run Python code, so before the array is checked
     cdef cnp.ndarray array = elements(b, "b", (cnp.NPY_UINT8, cnp.NPY_INT8, cnp.NPY_INT16))
     if array.ndim != 2:
         raise ValueError(f"b must have 2 dimensions, got shape {(<object>array).shape}")
     if cnp.PyArray_TYPE(array) == cnp.NPY_INT16:
         if not is_option(bits, (8,)):
             raise ValueError(f"bits must be 8, its default, for int16, got {shown(bits)}")
-        return pack_sixteen_bits(array, check_transpose(trans_b, "trans_b"))
+        return pack_sixteen_bits(array, transposed)
     if not is_option(bits, (8, 4)):
         raise ValueError(f"bits must be 8 or 4, got {shown(bits)}")
     if bits == 4:
-        return pack_four_bits(array, check_transpose(trans_b, "trans_b"))
-    return pack(array, check_transpose(trans_b, "trans_b"))
+        return pack_four_bits(array, transposed)
+    return pack(array, transposed)

@@ -8,6 +8,7 @@ cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.core.arrays cimport check_transpose, int8_operand
+from int8blas.core.results cimport Layout, check_layout, lay_out
 from int8blas.core.traced import traced
 from int8blas.core.words import shown
 from int8blas.gemm.packing cimport PackedB, pack
@@ -106,6 +107,7 @@ def would_saturate(a, b, *, trans_a=False, trans_b=False, limit=1000):
     cdef PackedB packed
     cdef bint transpose_a = check_transpose(trans_a, "trans_a"), transpose_b = check_transpose(trans_b, "trans_b")
     cdef RowsOfA rows
+    cdef Layout layout
     cdef int64_t m, n, panel, most, found = 0
     cdef ptrdiff_t panel_size
     cdef const int8_t *data
@@ -121,12 +123,14 @@ def would_saturate(a, b, *, trans_a=False, trans_b=False, limit=1000):
         raise ValueError(f"limit must not be negative, got {shown(limit)}")
     if x.ndim != 2:
         raise ValueError(f"a must have 2 dimensions, got shape {(<object>x).shape}")
+    lay_out(&layout, x)
     if isinstance(b, PackedB):
         packed = b
         if transpose_b:
             raise ValueError("trans_b must be False for a PackedB, which is packed as op(B); give trans_b to pack_b")
     else:
         y = int8_operand(b, "b")
+        check_layout(&layout, x, "a")
         if y.ndim != 2:
             raise ValueError(f"b must have 2 dimensions, got shape {(<object>y).shape}")
         if y.shape[transpose_b] != x.shape[not transpose_a]:

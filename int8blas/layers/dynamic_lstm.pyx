@@ -23,7 +23,7 @@ from int8blas.core.file import register
 from int8blas.core.kernels cimport current_kernels
 from int8blas.core.memory cimport close_arena, open_arena
 from int8blas.core.parameters import INT32_TERMS
-from int8blas.core.results cimport empty_of
+from int8blas.core.results cimport Layout, check_layout, empty_of, lay_out
 from int8blas.core.signatures import Signature
 from int8blas.core.threads cimport max_threads
 from int8blas.core.turns cimport end_turn, take_turn
@@ -212,6 +212,8 @@ cdef class DynamicLSTM:
             If an argument is not as described above. Nothing is written then.
         """
         cdef cnp.ndarray x = real_numbers(src, "src"), h, c, result, h_t, c_t
+        cdef Layout layout
+        lay_out(&layout, x)
         check_created(self, self._cells)
         if x.ndim != 3 or x.shape[2] != self.input_size:
             raise ValueError(f"src must have shape (t, n, {self.input_size}), got {(<object>x).shape}")
@@ -222,6 +224,7 @@ cdef class DynamicLSTM:
             lengths = np.ascontiguousarray(np.broadcast_to(lengths, x.shape[1]), np.int64)
         h, c = self.first_state(h0, "h0", states), self.first_state(c0, "c0", states)
         target = None if out is None else elements_output(out, "out", cnp.NPY_FLOAT32, shape)
+        check_layout(&layout, x, "src")
         result, h_t, c_t = [empty_of(size, cnp.NPY_FLOAT32) for size in (shape, states, states)]
         self.run(x, h, c, lengths, result, h_t, c_t)
         if target is not None:

@@ -28,7 +28,7 @@ from int8blas.stage.four_bits import integer_weights, packed_in_groups, zeros_of
 from int8blas.stage.layer_arguments import (
     FLOAT_DTYPES, INT8_DTYPES, INT16_DTYPES, PackedWeights, check_dtype, check_given, group_size, int8_weights)
 from int8blas.core.kernels cimport I8_MAX_COLUMNS, I8_PANEL
-from int8blas.core.results cimport empty, empty_of
+from int8blas.core.results cimport Layout, check_layout, empty, empty_of, lay_out
 from int8blas.core.split cimport ceil_div
 from int8blas.core.threads cimport max_threads
 from int8blas.core.turns cimport end_turn, take_turn
@@ -381,6 +381,7 @@ cdef class InnerProduct(QuantizedLayer):
         cdef cnp.ndarray x, matrix, target, result
         cdef Bound bound = self._constant
         cdef cnp.npy_intp shape[2]
+        cdef Layout layout
         cdef bint flat
         self.created()
         if (cnp.PyArray_CheckExact(src) and cnp.PyArray_TYPE(<cnp.ndarray>src) == self._src_type
@@ -390,6 +391,7 @@ cdef class InnerProduct(QuantizedLayer):
             x = self.source(src)
         flat = cnp.PyArray_NDIM(x) == 2 and cnp.PyArray_DIM(x, 1) == self._k
         matrix, leading = (x, None) if flat else self.flattened(x)
+        lay_out(&layout, matrix)
         shape[0], shape[1] = cnp.PyArray_DIM(matrix, 0), self._n
         if scales is not None or zero_points is not None or operands is not None or bound is None:
             bound = self._layer.bind(scales, zero_points, operands, shape[0],
@@ -409,6 +411,7 @@ cdef class InnerProduct(QuantizedLayer):
                 target = result
             else:
                 target = self.target_for(result, leading, shape[0], x)
+        check_layout(&layout, matrix, "src")
 
         if self._wide:
             self.multiply_wide(matrix, target, bound)

@@ -31,7 +31,7 @@ from int8blas.core.kernels cimport (
     i8_real_tile_args)
 from int8blas.core.memory cimport acquire, release
 from int8blas.core.parameters import scale_values
-from int8blas.core.results cimport empty_of
+from int8blas.core.results cimport Layout, check_layout, empty_of, lay_out
 from int8blas.core.signatures import Signature
 from int8blas.core.split cimport ceil_div, round_up, share
 from int8blas.core.words import check_created, check_once, either, is_option, shown
@@ -536,12 +536,15 @@ cdef class RealProduct:
         cdef cnp.ndarray source = np.ascontiguousarray(float32s(x, "x"))
         cdef cnp.ndarray y
         cdef RealJob job
+        cdef Layout layout
+        lay_out(&layout, source)
         check_created(self, self._scale)
         shape = (<object>source).shape
         if not shape or shape[-1] != self._k:
             raise ValueError(f"x must have shape (..., {self._k}), got {shape}")
         shape = (*shape[:-1], self._n)
         target = None if out is None else elements_output(out, "out", cnp.NPY_FLOAT32, shape)
+        check_layout(&layout, source, "x")
         y = empty_of(shape, cnp.NPY_FLOAT32)
         job.k, job.columns, job.room, job.dims, job.count = self._k, self._n, self._n, 0, 1
         job.rows = cnp.PyArray_SIZE(source) // job.k

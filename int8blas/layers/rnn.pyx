@@ -25,7 +25,7 @@ from int8blas.core.kernels cimport (
 from int8blas.stage.layer_arguments import check_dtype
 from int8blas.core.memory cimport close_arena, open_arena
 from int8blas.core.parameters import real
-from int8blas.core.results cimport empty_of
+from int8blas.core.results cimport Layout, check_layout, empty_of, lay_out
 from int8blas.layers.recurrent cimport (
     GRU_CELL, GRU_LINEAR_CELL, LSTM_CELL, RNN_CELL, Direction, Kind, Layer, add_directions, layer_threads, run_layer,
     set_factor, set_weights)
@@ -218,7 +218,9 @@ cdef class RecurrentLayer:
         """Execute the layers. Return the destination, h_t and c_t."""
         check_created(self, self.src_dtype)
         cdef cnp.ndarray x = source_of_type(src, self.src_dtype.num), y, target, result, h, c, h_t, c_t = None
+        cdef Layout layout
         cdef int i
+        lay_out(&layout, x)
         if x.ndim != 3 or x.shape[2] != self.input_size:
             raise ValueError(f"src must have shape (t, n, {self.input_size}), got {(<object>x).shape}")
         t, n = x.shape[0], x.shape[1]
@@ -230,6 +232,7 @@ cdef class RecurrentLayer:
         h = self.first_state(h0, "h0", n, self.outputs, (cnp.NPY_UINT8, cnp.NPY_FLOAT32, cnp.NPY_FLOAT16))
         c = self.first_state(c0, "c0", n, self.units, (cnp.NPY_FLOAT32, cnp.NPY_FLOAT16))
         a = None if attention is None else self.attention_of(attention, t, n)
+        check_layout(&layout, x, "src")
         lost = self.not_finite(x, h, c, a)
         kept = None if a is None else np.ascontiguousarray(1 - (a if sequences is None else a[:, sequences[1]]))
         h = self.quantized(h)
@@ -237,6 +240,7 @@ cdef class RecurrentLayer:
             result = target = empty_of((t, n, channels), self.dst_dtype.num)
         else:
             result = target = elements_output(out, "out", self.dst_dtype.num, (t, n, channels))
+            check_layout(&layout, x, "src")
             if not self.is_usable(target, x):
                 target = empty_of((t, n, channels), self.dst_dtype.num)
         states = (self.layers, self.directions, n)

@@ -10,7 +10,7 @@ import warnings
 from int8blas.core.arrays cimport int8_operand, product_output
 from int8blas.core.kernels cimport I8_DISTANCES, I8_PANEL
 from int8blas.core.memory cimport ALIGNMENT, aligned
-from int8blas.core.results cimport empty
+from int8blas.core.results cimport Layout, check_layout, empty, lay_out
 from int8blas.core.split cimport round_up
 from int8blas.core.threads cimport forget_regions, region_used
 from int8blas.core.verbose cimport report, seconds, verbose
@@ -171,13 +171,17 @@ def sqeuclidean(x, y, *, out=None, dtype=None):
     cdef Problem g
     cdef cnp.ndarray a = int8_operand(x, "x"), b = None, given, matrix = None, target
     cdef PackedB packed = None
+    cdef Layout layout
     cdef int typenum = cnp.NPY_INT32
-    cdef bint a_is_vector = cnp.PyArray_NDIM(a) == 1, b_is_vector = False, fits, same_type, in_place, is_s64
+    cdef bint a_is_vector, b_is_vector = False, fits, same_type, in_place, is_s64
     cdef int64_t y_k
     cdef cnp.npy_intp shape[2]
     start(&g, False)
     given = None if out is None and dtype is None else product_output(out, dtype, &typenum)
+    a = int8_operand(a, "x")  # converting `out` or `dtype` may have run Python code that sets the dtype of an array
+    a_is_vector = cnp.PyArray_NDIM(a) == 1
     a = as_matrix(a, "x")
+    lay_out(&layout, a)
     set_a(&g, a, False)
     if type(y) is PackedB:
         packed = <PackedB>y
@@ -185,6 +189,7 @@ def sqeuclidean(x, y, *, out=None, dtype=None):
         y_k, same_type = packed._k, packed._typenum == cnp.NPY_INT8
     else:
         b = int8_operand(y, "y")
+        check_layout(&layout, a, "x")
         b_is_vector = cnp.PyArray_NDIM(b) == 1
         b = as_matrix(b, "y")
         set_b(&g, b, True)

@@ -13,6 +13,7 @@ import numpy as np
 from int8blas.core.arrays cimport as_memory, int8_operand, output_of
 from int8blas.core.kernels cimport I8_GROUP, I8_PANEL, current_kernels, i8_hamming_args, i8_kernels
 from int8blas.core.memory cimport acquire, release
+from int8blas.core.results cimport Layout, check_layout, lay_out
 from int8blas.core.split cimport ceil_div
 from int8blas.core.threads cimport KEEPS_GIL_BYTES, THREAD_BYTES, run_work
 from int8blas.core.traced import traced
@@ -150,10 +151,12 @@ def hamming(x, y, *, out=None):
     """
     cdef cnp.ndarray a = bits_of_rows(x, "x"), b = None, given = None, target = None, rows
     cdef PackedB packed = None
+    cdef Layout layouts[2]
     cdef Job job
     cdef bint a_is_vector = cnp.PyArray_NDIM(a) == 1, b_is_vector = False
     cdef int64_t y_k, units
     a = a.reshape(1, -1) if a_is_vector else a
+    lay_out(&layouts[0], a)
     if type(y) is PackedB:
         packed = <PackedB>y
         if packed._typenum != cnp.NPY_UINT8:
@@ -163,6 +166,7 @@ def hamming(x, y, *, out=None):
         b = bits_of_rows(y, "y")
         b_is_vector = cnp.PyArray_NDIM(b) == 1
         b = b.reshape(1, -1) if b_is_vector else b
+        lay_out(&layouts[1], b)
         y_k, job.columns = cnp.PyArray_DIM(b, 1), cnp.PyArray_DIM(b, 0)
     job.rows, job.k = cnp.PyArray_DIM(a, 0), cnp.PyArray_DIM(a, 1)
     if y_k != job.k:
@@ -174,6 +178,10 @@ def hamming(x, y, *, out=None):
         given = output_of(as_memory(out, "out", cnp.NPY_INT32), "out", cnp.NPY_INT32)
         if (<object>given).shape != shape:
             raise ValueError(f"out must have shape {shape}, got {(<object>given).shape}")
+    check_layout(&layouts[0], a, "x")
+    if b is not None:
+        check_layout(&layouts[1], b, "y")
+    if out is not None:
         target = given.reshape(job.rows, job.columns)
         if not np.may_share_memory(target, given) or not (
             cnp.PyArray_STRIDE(target, 1) == sizeof(int32_t) and cnp.PyArray_STRIDE(target, 0) % sizeof(int32_t) == 0

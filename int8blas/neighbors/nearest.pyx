@@ -10,7 +10,7 @@ import numpy as np
 
 from int8blas.core.arrays cimport as_array, choice, int8_operand
 from int8blas.core.kernels cimport I8_COSINE, I8_HAMMING, I8_PANEL, current_kernels
-from int8blas.core.results cimport empty
+from int8blas.core.results cimport Layout, check_layout, empty, lay_out
 from int8blas.core.split cimport ceil_div
 from int8blas.core.threads cimport max_threads
 from int8blas.core.traced import traced
@@ -84,7 +84,8 @@ cdef int set_shard(Search *s, Shard *shard, object x, cnp.ndarray queries) excep
         shard.matrix = &packed._matrix
         shard.squares = packed.squares() if needs_squares(s) else NULL
     else:
-        set_b(g, <cnp.ndarray>x, True)
+        # The conversion of a later shard may have run Python code that sets the layout of this shard.
+        set_b(g, as_shard(x, "base", s.k, s.metric), True)
         shard.matrix, shard.squares = NULL, NULL
     shard.first_panel = s.panels
     s.panels += ceil_div(g.n, I8_PANEL)
@@ -154,9 +155,10 @@ cdef uint8_t *flip_signs(uint8_t *dst, const uint8_t *src, int64_t n) noexcept:
     return dst
 
 
-cdef int search(Search *s, cnp.ndarray queries, cnp.ndarray squares, cnp.ndarray indices, cnp.ndarray scores,
-                object callback) except -1:
-    """Search for all queries, one batch at a time. Between steps Python checks for signals."""
+cdef int search(Search *s, cnp.ndarray queries, const Layout *layout, cnp.ndarray squares, cnp.ndarray indices,
+                cnp.ndarray scores, object callback) except -1:
+    """Search for all queries, one batch at a time. Between steps Python checks for signals. The callback may set the
+    layout of `queries`, so each batch checks for `layout`."""
     cdef int64_t count = queries.shape[0], first = 0, panels, rows, done = 0
     cdef int64_t total = s.shards[s.shard_count - 1].first + s.shards[s.shard_count - 1].g.n
     cdef int status
@@ -170,6 +172,7 @@ cdef int search(Search *s, cnp.ndarray queries, cnp.ndarray squares, cnp.ndarray
         flipped = memory_of(s.queries * s.k)
     s.best = <Best *>cnp.PyArray_DATA(best)
     while first < count:
+        check_layout(layout, queries, "queries")
         s.queries = batch_size(s, count - first)
         s.rows = s.unsigned_rows = <const uint8_t *>cnp.PyArray_DATA(queries) + first * s.k
         if s.metric == I8_HAMMING:
@@ -268,25 +271,30 @@ def nearest(queries, base, k, *, metric="inner", exclude=None, callback=None):
     (array([0, 4]), array([1., 1.]))
     """
     cdef Search s
+    cdef Layout layout
     cdef cnp.ndarray x = int8_operand(queries, "queries"), shards, squares = None, _mask
-    cdef bint is_single = cnp.PyArray_NDIM(x) == 1
+    cdef bint is_single
     cdef int64_t rows = 0, i
     cdef cnp.npy_intp shape[2]
     s.most = wanted_count(k)
     s.metric = choice(metric, "metric", METRICS)
     if callback is not None and not callable(callback):
         raise TypeError(f"callback must be callable, got {type(callback).__name__}")
+    x = int8_operand(x, "queries")  # `k` may have run Python code that sets the dtype of an array
+    is_single = cnp.PyArray_NDIM(x) == 1
     if cnp.PyArray_NDIM(x) not in (1, 2):
         raise ValueError(f"queries must have 1 or 2 dimensions, got shape {(<object>x).shape}")
     x = x.reshape(1, -1) if is_single else x
     if not cnp.PyArray_IS_C_CONTIGUOUS(x):
         x = np.ascontiguousarray(x)
+    lay_out(&layout, x)
     s.k = x.shape[1]
     if s.metric == I8_HAMMING:
         check_bits(x, "queries")
         if s.k > INT32_MAX // 8:
             raise ValueError(f"queries must have rows of at most {INT32_MAX // 8} bytes, got {s.k}")
     matrices = as_shards(base, s.k, s.metric)
+    check_layout(&layout, x, "queries")
     s.kernels = current_kernels()
     s.wide, s.panels, s.shard_count = False, 0, len(matrices)
     shards = memory_of(s.shard_count * sizeof(Shard))
@@ -300,11 +308,12 @@ def nearest(queries, base, k, *, metric="inner", exclude=None, callback=None):
         s.shards[i].g.known.uncached = is_uncached_size(s.shards[i].g.machine, <double>rows * s.k)
     s.short_items = takes_short_items(&s, rows)
     _mask = set_excluded(&s, exclude, rows)
+    check_layout(&layout, x, "queries")
     if needs_squares(&s):
         squares = row_squares(x, 1)
     shape[0], shape[1] = x.shape[0], s.most
     indices = empty(2, shape, cnp.NPY_INT64)
     scores = empty(2, shape, cnp.NPY_FLOAT64 if s.metric == I8_COSINE else cnp.NPY_INT64 if s.wide else cnp.NPY_INT32)
     if s.most:
-        search(&s, x, squares, indices, scores, callback)
+        search(&s, x, &layout, squares, indices, scores, callback)
     return (indices[0], scores[0]) if is_single else (indices, scores)
