@@ -147,7 +147,7 @@ typedef struct {
 /* A dot kernel multiplies `rows` vectors x by packed vectors y, one for each column of the kernel. The kernel reads
  * vectors x in place, contiguous in k, and computes the first `count` columns of
  *
- *     dst(i, j) = start[j] + sum over k of x(i, k) * y(j, k)
+ *     dst(i, j) = start[j] + sum over k of x(i, k) * y(j, k).
  *
  * Element dst(i, j) is at dst + i * dst_row + j * dst_column, in bytes. Vector i has k bytes at x + i * x_row, which
  * the kernel XORs with x_flip. One operand is u8 and the other operand is s8 (see i8_dot_kernels.of). pack_panel and
