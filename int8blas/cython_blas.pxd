@@ -53,7 +53,7 @@ cdef int syrk_s8s32(char uplo, char trans, int64_t n, int64_t k, double alpha, c
 
 # Compute the dot product of two vectors, exact in int64 for any n, with the same bits as int8blas.matmul:
 #
-#     result[0] := sum over i of x[i] * y[i]
+#     result[0] := sum over i of x[i] * y[i].
 #
 # Arguments have the order of BLAS. The vectors have n elements, incx and incy elements apart; an increment may be 0. A
 # vector with a negative increment begins at its end in memory: element i is x[(n - 1 - i) * -incx]. `result` must be

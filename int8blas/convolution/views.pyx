@@ -247,7 +247,7 @@ cdef bint flatten(const i8_image *window, Images *src, Images *dst) noexcept:
 
 cdef inline double steps_of(const i8_image *m, int64_t outputs, int64_t fold, int64_t columns, bint flat) noexcept:
     """Estimate the time of an output, in multiply-adds of a vector, if `fold` outputs share a window of `columns`
-    columns. If `flat`, the product reads the image in place."""
+    columns. If `flat` is true, the product reads the image in place."""
     cdef int64_t k = m.kernel[0] * m.kernel[1] * ceil_div(columns * m.channels, I8_GROUP)
     k += EPILOGUE_STEPS * (2 if flat and outputs * fold % I8_PANEL else 1)
     return <double>ceil_div(outputs * fold, I8_PANEL) * k / fold

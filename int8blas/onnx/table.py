@@ -59,7 +59,7 @@ class Cache(np.ndarray):
 
 class Factors(NamedTuple):
     """The positions of the two factors of a product of 8-bit integers, and of the zero point of A. `pairs` is the kind
-    of factors: "matrices", the "windows" of images, or the "steps" of a recurrent layer. If `dynamic`, the node
+    of factors: "matrices", the "windows" of images, or the "steps" of a recurrent layer. If `dynamic` is true, the node
     quantizes A itself."""
 
     a: int

@@ -102,7 +102,7 @@ cdef object one_of(object value, tuple types, tuple typenums):
 
 
 cdef object one_scale(object value, bint divides):
-    """Return a finite float32 that is not 0. If `divides`, the scale and its reciprocal must be finite. Return None for
+    """Return a finite float32 that is not 0. If `divides` is true, the reciprocal must also be finite. Return None for
     values that need the full check."""
     cdef float scale
     value = one_of(value, REAL_TYPES, REAL_DTYPES)

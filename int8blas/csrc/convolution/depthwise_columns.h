@@ -17,9 +17,8 @@ I8_INLINE int i8_depthwise_groups(const i8_depthwise_args *t)
  * copies in the first call, and greater in later calls with `is_prepared`. */
 I8_INLINE int i8_depthwise_repeats(const i8_depthwise_args *t) { return (int)(t->panel_size / t->weights_step); }
 
-/* Interleave the next columns of one group. The columns of line r begin at src[r], and are step[r] bytes apart. With
- * `few`, permute the lanes of each loaded vector and store only two vectors, whose channels are then in order. Advance
- * src. */
+/* Interleave the next columns of one group. The columns of line r begin at src[r], and are step[r] bytes apart. If
+ * `few` is 1, permute the lanes of each loaded vector, and store two vectors with channels in order. Advance src. */
 I8_INLINE void i8_depthwise_columns(const uint8_t **src, const ptrdiff_t *step, int columns, ptrdiff_t dst_step,
                                     uint8_t *dst, const int flips, const int few)
 {

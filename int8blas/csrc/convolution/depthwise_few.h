@@ -27,8 +27,8 @@ I8_INLINE int i8_depthwise_few_bytes(const i8_depthwise_args *t)
 /* Compute all outputs. The constant `outputs` is 1 if there is an epilogue. A local copy of the epilogue can stay in
  * registers, because stores to C cannot change the copy. If the channels do not fill the vectors, the last vector of a
  * pixel spills. With the constant `spills`, last vectors spill into the next pixels, which are stored later, and only
- * the last pixels of a line go to C through a buffer. With `gaps` other channels follow each pixel, and all pixels go
- * to C through the buffer. */
+ * the last pixels of a line go to C through a buffer. If `gaps` is 1, other channels follow each pixel, and all pixels
+ * go to C through the buffer. */
 I8_INLINE void i8_depthwise_few_of(const i8_depthwise_args *t, const int vectors, const int outputs, const int spills,
                                    const int gaps)
 {

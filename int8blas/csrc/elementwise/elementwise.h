@@ -9,7 +9,7 @@ enum { I8_U8, I8_S8, I8_S32, I8_INT_TYPES };
 
 /* The arguments of an element-wise kernel on `n` contiguous elements. The parameters are the scale (f32; an s32
  * multiplier for I8_DOUBLING and I8_SINGLE), the zero point (s32) and the exponent (s32). Each parameter is one value,
- * or n values if `each`. If `each`, quantization to bytes takes reciprocals (reciprocal.h) instead of exponents. The
+ * or n values if `each` is 1. Quantization to bytes then takes reciprocals (reciprocal.h), not exponents. The
  * third parameter must be readable, even if a kernel ignores it. For `quantize` and I8_FLOAT the zero point may be any
  * s32. `dequantize` needs zero points whose differences from bytes fit s32. `quantize_onnx` and schemes except I8_FLOAT
  * need zero points in the range of the integer type. Pointers need no alignment. `out` may be x if the types have the
@@ -30,8 +30,8 @@ typedef void (*i8_elements_fn)(const i8_elements_args *);
 /* A pooling kernel computes the maximum or the average over a window for each byte of `runs` runs of n contiguous
  * bytes, as pool_body.h describes. The window of byte j of run r begins at src + r * src_step + j. The results of run r
  * are contiguous from out + r * out_step on. Averages have the type of the source or f32. The type s32 stands for sums
- * instead of averages. If `each`, the divisor of an average is at divisors + r * divisor_step + j. Without `each` there
- * is one divisor, repeated I8_CHUNK times. n is at least I8_POOL_RUN. A window has at least 1 element; for averages it
+ * instead of averages. If `each` is 1, the divisor of an average is at divisors + r * divisor_step + j. If `each` is 0,
+ * one divisor is repeated I8_CHUNK times. n is at least I8_POOL_RUN. A window has at least 1 element; for averages it
  * has at most I8_POOL_WINDOW elements, because 255 * 2**23 < 2**31. src and out do not overlap, and need no alignment.
  *
  * If `multiplier` is not 0, a window has fewer than I8_POOL_PART elements, and the results are bytes. A kernel with a

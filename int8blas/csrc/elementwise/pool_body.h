@@ -72,7 +72,7 @@ I8_INLINE i8_vec i8_load_words(const uint8_t *x, const int is_signed)
     return is_signed ? i8_words_s8(x) : i8_words_u8(x);
 }
 
-/* Widen a vector of words, and add it to `sums` in order. If `first`, overwrite `sums`. */
+/* Widen a vector of words, and add it to `sums` in order. If `first` is 1, overwrite `sums`. */
 I8_INLINE void i8_add_words(int32_t *sums, i8_vec words, const int is_signed, int first)
 {
     I8_FOR(half, 2) {

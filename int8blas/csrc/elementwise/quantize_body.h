@@ -25,8 +25,8 @@
 typedef void (*i8_chunk_fn)(void *out, const void *x, const void *factor, const void *zero_point, const void *exponent);
 
 /* A function that computes I8_BLOCK elements like a chunk function. Each parameter is one value, repeated in a vector,
- * or I8_BLOCK values if `each`. The function divides by the scales if `reciprocal` is `scale`. It returns 0, and stores
- * nothing, if it cannot compute an element. */
+ * or I8_BLOCK values if `each` is 1. The function divides by the scales if `reciprocal` is `scale`. It returns 0, and
+ * stores nothing, if it cannot compute an element. */
 #define I8_BLOCK (4 * I8_LANES)
 typedef int (*i8_block_fn)(char *out, const char *x, const char *scale, const char *zero_point, const char *reciprocal,
                            const int each);

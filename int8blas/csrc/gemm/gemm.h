@@ -148,7 +148,7 @@ typedef struct {
 /* A dot kernel multiplies `rows` vectors x by packed vectors y, one for each column of the kernel. The kernel reads
  * vectors x in place, contiguous in k, and computes the first `count` columns of
  *
- *     dst(i, j) = start[j] + sum over k of x(i, k) * y(j, k)
+ *     dst(i, j) = start[j] + sum over k of x(i, k) * y(j, k).
  *
  * Element dst(i, j) is at dst + i * dst_row + j * dst_column, in bytes. Vector i has k bytes at x + i * x_row, which
  * the kernel XORs with x_flip. One operand is u8 and the other operand is s8 (see i8_dot_kernels.of). pack_panel and
@@ -288,7 +288,7 @@ typedef struct {
  *     acc[i, position of column j] += sum over k of A(i, k) * B(k, j).
  *
  * B has 4 * groups + b_tail rows, at b + k * b_row. The kernel XORs B with b_flip, and computes `blocks` blocks of
- * columns side by side. If `first`, the sums start from 0. A is packed in groups of a_group bytes, padded with zeros.
+ * columns side by side. If `first` is 1, the sums start from 0. A is packed in zero-padded groups of a_group bytes.
  * If i8_few_rows_kernels.halve_row exists, the caller splits a single row: with halve_centered if `centered` is 1, else
  * with halve_row. The sums of row i of block w are at acc + i * acc_row + w * acc_block. i8_few_rows_kernels.store_rows
  * restores the order of the columns, and writes dst[j] = sum + add for one row of a block. */
@@ -328,7 +328,7 @@ typedef struct {
 /* Multiply the outliers of a panel, in one block of K, by A'. A' has `a_columns` columns, in the form that columns_of
  * writes:
  *
- *     dst[i, j] = (dst[i, j] if `add`, else 0) + sum over outliers of column j of A'[i, k] * rest.
+ *     dst[i, j] = (dst[i, j] if `add` is 1, else 0) + sum over outliers of column j of A'[i, k] * rest.
  *
  * The outliers of column j are outliers[starts[j]] to outliers[starts[j + 1]], exclusive. */
 typedef struct {

@@ -55,7 +55,7 @@ I8_INLINE void i8_copy_chunk(i8_copies r, const int chunk)
         i8_copy_bytes(r.dst, r.src, chunk, r.flip);
 }
 
-/* Copy a run. With `beyond`, up to 63 bytes after each run may be read and written. */
+/* Copy a run. If `beyond` is 1, up to 63 bytes after each run may be read and written. */
 static void i8_copy_run(const i8_copies *r, int beyond)
 {
     if (beyond && r->n <= 16)

@@ -164,7 +164,7 @@ I8_INLINE void i8_outlier_rows(const i8_outlier_args *t, const uint8_t *a, int64
             i8_outlier_column(acc[c], a, t->outliers + starts[0], t->outliers + starts[1], vectors);
         }
         I8_FOR(v, vectors) I8_FOR(q, 4) {
-            i8_vec sums[4]; /* sums[column] with a lane for each row, then sums[row] with a lane for each column */
+            i8_vec sums[4]; /* transposed below, from columns to rows */
             I8_FOR(c, 4) sums[c] = acc[c][v][q];
             i8_transpose_lanes(sums);
             I8_FOR(i, 4) {

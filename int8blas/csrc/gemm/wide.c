@@ -163,7 +163,7 @@ I8_INLINE void i8_wide_finish(const i8_wide_tile_args *t, i8_vec acc[I8_WIDE_MAX
                               i8_vec cross[I8_WIDE_MAX_ROWS][3], const int kind, const int rows, const int vecs)
 {
     const int pairs = I8_WIDE_PAIRS(kind), lanes = pairs ? I8_LANES : I8_WIDE_LANES, whole = t->cols >= vecs * lanes;
-    /* If C has all columns of the vectors, store sums in C, or else in `some` first. */
+    /* If C lacks columns of the vectors, `some` takes the sums before C. */
     int64_t some[I8_WIDE_MAX_TILE], *c = whole ? t->c : some;
     const ptrdiff_t c_row = whole ? t->c_row : vecs * lanes;
     const int add = whole && t->add;

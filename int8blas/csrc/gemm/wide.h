@@ -28,7 +28,7 @@ enum {
     I8_WIDE_MAX_TILE = I8_WIDE_MAX_ROWS * I8_WIDE_MAX_COLUMNS
 };
 
-/* Set C[i, j] to the sum over `groups` of a * b, or add the sum to C[i, j] if `add`, for i < rows and j < cols. C is
+/* Set C[i, j] to the sum over `groups` of a * b, or add the sum if `add` is 1, for i < rows and j < cols. C is
  * f64 for I8_WIDE_F64, otherwise s64. c_row is in elements. `b` points to the first column of the tile, and `panel` is
  * the number of bytes from one panel of pairs to the next. */
 typedef struct {

@@ -112,7 +112,7 @@ I8_INLINE i8_vec i8_load_units(const void *p, ptrdiff_t step)
     return _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
 }
 
-/* Store the first `units` units of 128 bits of s32, `step` elements apart. If `add`, add the units to the stored
+/* Store the first `units` units of 128 bits of s32, `step` elements apart. If `add` is 1, add the units to stored
  * elements. */
 I8_INLINE void i8_add_units(int32_t *p, ptrdiff_t step, i8_vec x, const int units, int add)
 {

@@ -14,8 +14,8 @@
  *
  * and return their number. The key of j is the left side of the metric's comparison. For each position j that meets the
  * comparison, the kernel stores an item (INT32_MAX - key) << 32 | (first + j) in `found`. For I8_COSINE the upper half
- * of an item is 0. A smaller item is better. `found` has room for `count` items. If `single`, the kernel may leave out
- * a j with a key that is not above all earlier keys. I8_COSINE ignores `single`. The kernel ignores members that a
+ * of an item is 0. A smaller item is better. `found` has room for `count` items. If `single` is 1, the kernel may leave
+ * out a j with a key that is not above all earlier keys. I8_COSINE ignores `single`. The kernel ignores members that a
  * metric does not use. */
 enum { I8_INNER, I8_SQEUCLIDEAN, I8_COSINE, I8_HAMMING, I8_METRICS };
 typedef struct {

@@ -54,8 +54,8 @@ typedef struct {
  * value. If the tile has a row_scale, row_scale[i] * scale[j] replaces scale[j]. An absent scale is 1, and an absent
  * addend is -0.0. Neither value changes y.
  *
- * If `integral`, the formula is C[i, j] = sat_s32(X + offset[j]), in integers. `offset` is NULL if co contains the zero
- * points of C. If co plus a zero point may not fit s32, `offset` has the zero points.
+ * If `integral` is 1, the formula is C[i, j] = sat_s32(X + offset[j]), in integers. `offset` is NULL if co contains the
+ * zero points of C. If co plus a zero point may not fit s32, `offset` has the zero points.
  *
  * If the scheme of `requantization` is not I8_FLOAT, the formula of i8_requantization applies.
  *
