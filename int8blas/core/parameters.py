@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import operator
 from collections.abc import Mapping
@@ -25,6 +26,10 @@ SMALLEST_SCALE = np.finfo(np.float32).smallest_normal
 # The maximum number of terms of a sum that fits int32. A term is a product of two differences of 8-bit numbers, and
 # each difference is at most 255.
 INT32_TERMS = (2**31 - 1) // 255**2
+
+
+# NumPy computes the limits of a type anew for each iinfo, which takes 2 us (Emerald Rapids).
+_limits = functools.cache(np.iinfo)
 
 
 def int8_dtype(dtype: Any, name: str) -> np.dtype[Any]:
@@ -66,6 +71,8 @@ def _float32_values(values: Any, name: str) -> npt.NDArray[np.float32]:
     array = widened(values, name)
     if array.dtype.kind not in "fiu":
         raise TypeError(f"{name} must be real numbers, got {_found(values, array)}")
+    if array.dtype == np.float32:
+        return array.copy("K")
     with np.errstate(over="ignore", under="ignore"):
         return array.astype(np.float32)
 
@@ -103,7 +110,7 @@ def divisor_values(values: Any, name: str) -> npt.NDArray[np.float32]:
 
 def zero_point_values(values: Any, name: str, dtype: np.dtype[Any]) -> npt.NDArray[np.int32]:
     """Return int32 values of any shape within the range of `dtype`."""
-    info = np.iinfo(dtype)
+    info = _limits(dtype)
     if type(values) is int and info.min <= values <= info.max:
         return np.array(values, np.int32)
     # Copy the argument, because another thread may write to it between the check and the conversion.

@@ -73,19 +73,18 @@ def scan(
     state, captured = list(arguments[:states]), arguments[inputs:]
     scanned = [np.moveaxis(x, axis, 0) for x, axis in zip(arguments[states:inputs], in_axes, strict=True)]
     scanned = [x[::-1] if back else x for x, back in zip(scanned, backward_in, strict=True)]
-    stacked: list[list[Any]] = [[] for _ in range(outputs)]
+    turns: list[list[Any]] = []
     for elements in zip(*scanned, strict=True):
         values = body.run([*state, *elements, *captured])
         state = values[:states]
-        for made, value in zip(stacked, values[states:], strict=True):
-            made.append(value)
+        turns.append(values[states:])
     if not all(map(len, scanned)):  # no elements: the body runs once on zeros, for the shapes of its results
         turn = body.run([*state, *(np.zeros(x.shape[1:], x.dtype) for x in scanned), *captured])
         pairs = zip(turn[states:], out_axes, strict=True)
         return results([*state, *(np.expand_dims(value, axis).take([], axis) for value, axis in pairs)])
     made_all = [
         np.stack(values[::-1] if back else values, axis)
-        for values, axis, back in zip(stacked, out_axes, backward_out, strict=True)
+        for values, axis, back in zip(zip(*turns, strict=True), out_axes, backward_out, strict=True)
     ]
     return results([*state, *made_all])
 

@@ -38,11 +38,8 @@ def rotary_embedding(
     effect, as in onnxruntime."""
     if is_packed_batching:
         raise ValueError(f"is_packed_batching must be 0, got {is_packed_batching}")
-    if x.ndim == 4:
-        heads = x
-    else:
-        size = x.shape[2] // num_heads if num_heads else 2 * cos.shape[1]
-        heads = heads_of(x, x.shape[2] // size)
+    size = x.shape[2] // num_heads if num_heads else 2 * cos.shape[1]
+    heads = x if x.ndim == 4 else heads_of(x, x.shape[2] // size)
     at = positions + np.arange(heads.shape[2]) if positions.size == 1 else positions
     places = np.broadcast_to(at, (heads.shape[0], heads.shape[2]))
     y = rotated(heads, cos[places][:, None], sin[places][:, None], interleaved)

@@ -318,9 +318,7 @@ class Model:
         missing = [value.name for value in self._inputs if value.name not in feeds]
         if missing or len(feeds) > len(values):
             unknown = sorted(feeds.keys() - {value.name for value in values})
-            told = " and ".join(
-                f"{names} {what}" for names, what in ((missing, "missing"), (unknown, "unknown")) if names
-            )
+            told = " and ".join(f"{some} {what}" for some, what in ((missing, "missing"), (unknown, "unknown")) if some)
             wanted = [value.name for value in self._inputs]
             raise ValueError(f"feeds must have {wanted}, got {sorted(feeds)}: {told}")
         arguments = [read_only(checked(value, feeds[value.name])) for value in values]

@@ -42,6 +42,7 @@ from int8blas.stage.attributes import Binary, Eltwise, PReLU
 # Reasons why a product cannot be computed in int8.
 REAL = "none of its inputs is dequantized"
 BIAS = "its bias is not constant"
+ROWS = "its bias is constant, but is neither one number nor a vector for the columns"
 FACTORS = "not all of its inputs are dequantized with constant scales that the operator of bytes takes"
 SUMS = "its sums are not made float32 and multiplied by one scale, for that alone"
 GEOMETRY = "its padding is not the same for every shape"
@@ -200,7 +201,7 @@ def rewritten_with_tail(pattern: Pattern, node: Node, found: Operands) -> Rewrit
     at = columns if node.kind == "Gemm" else Columns(columns.size)  # the bias of a convolution is a vector
     fits, bias = pattern.summand(node, at.ndim, at.axis, at.size)
     if not fits:
-        return pattern.refuse(node, BIAS)
+        return pattern.refuse(node, BIAS if pattern.real_constant(node.inputs[2]) is None else ROWS)
     bias = None if bias is None else bias * np.float32(beta)
     tail = tail_behind(pattern, node, columns, bias, node.kind != "MatMul")
     end = quantizer_behind(pattern, tail)

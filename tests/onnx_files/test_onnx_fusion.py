@@ -154,8 +154,18 @@ def test_a_bias_for_rows_leaves_a_product_in_float(shape):
     text = f"""g (uint8[3,12] x) => (y) <{values}> {{ a = DequantizeLinear(x, xs, xz)
         bf = DequantizeLinear(b, bs, bz) y = Gemm(a, bf, c) }}"""
     model = loaded(text)
-    assert "its bias is not constant" in {call.reason for call in model.explain()}
+    told = "its bias is constant, but is neither one number nor a vector for the columns"
+    assert told in {call.reason for call in model.explain()}
     assert_as_unfused(model, text, {"x": A[:3]})
+
+
+def test_a_variable_bias_leaves_a_product_in_float():
+    values = constants(b=B, bs=one(0.004), bz=one(178, np.uint8), xs=one(XS), xz=one(77, np.uint8))
+    text = f"""g (uint8[3,12] x, float[6] c) => (y) <{values}> {{ a = DequantizeLinear(x, xs, xz)
+        bf = DequantizeLinear(b, bs, bz) y = Gemm(a, bf, c) }}"""
+    model = loaded(text)
+    assert "its bias is not constant" in {call.reason for call in model.explain()}
+    assert_as_unfused(model, text, {"x": A[:3], "c": RNG.normal(0, 1, 6).astype(F)})
 
 
 def test_weights_that_the_file_has_as_floats_are_quantized_at_load():
