@@ -70,8 +70,12 @@ LEAN = ["-fno-asynchronous-unwind-tables"] if not FLAGS else []
 INLINE = ["-finline-functions", "-finline-small-functions", "-findirect-inlining", "-fpartial-inlining"]
 LEVELS = {  # the first matching pattern applies
     # Loops over floats become vectors as with -O3, which makes these modules 6 % (elements) and 16 % (pool) larger.
-    # cached_attention, which rotates heads itself, is a third smaller than with -O3.
-    "elementwise/(elements|epilogue|pool|top)[.]|layers/cached_attention": ["-O2", "-fvect-cost-model=dynamic"],
+    # cached_attention, which rotates heads itself, is a third smaller than with -O3. real_product is 5 % smaller than
+    # with -O1 and inlining.
+    "elementwise/(elements|epilogue|pool|top)[.]|layers/(cached_attention|real_(convolution|product))": [
+        "-O2",
+        "-fvect-cost-model=dynamic",
+    ],
     # Modules that no small product enters are a quarter smaller with -Os. A call of max_pool, avg_pool or hamming with
     # 4 x 4 elements takes 1.01 to 1.04 times as long (Zen 4), and a small im2col, a Deconvolution or the creation of a
     # layer that requantizes in integers 1.02 to 1.05 times, and would_saturate 1.13 to 1.29 times (Zen 5). Grouped
@@ -83,7 +87,7 @@ LEVELS = {  # the first matching pattern applies
     # Modules that mostly call kernels are as fast with -O1 as with -O3, and compile in half the time. The paths of gemm
     # would lose 5 %, and loops over elements more.
     "convolution/(depthwise|filters|layer|lines|window_sums)|core/(arrays|split|threads)|"
-    "layers/(dynamic_steps|real_attention|real_convolution|real_product|real_steps|recurrent)|"
+    "layers/(dynamic_steps|real_attention|real_steps|recurrent)|"
     "neighbors/(distances|in_place|nearest|squares)": ["-O1", *INLINE],
     # Modules that mostly check arguments are up to a fifth smaller with -O2 than with -Og, and a call with 4 x 4
     # elements is 1.03 to 1.3 (matmul) times as fast (Zen 5).

@@ -556,6 +556,7 @@ cdef extern from "isa/kernels.h" nogil:
         const float *scale
         float *c
         ptrdiff_t a_row, b_row, c_row
+        const ptrdiff_t *steps
 
     enum:
         I8_REAL_WIDE

@@ -6,6 +6,7 @@ cimport int8blas.core.cnumpy as cnp
 from int8blas.core.kernels cimport i8_kernels
 
 cdef enum:
+    BLOCK_K = 512               # rows of b in the buffer, a multiple of 4; three panels take 96 KiB
     BLOCK_ROWS = 512            # rows of a that are multiplied by the panels in the buffer
     FEW_ROWS = 32               # b is read in place for at most this number of rows, because a copy would take longer
     THREAD_PRODUCTS = 1 << 20   # multiply-adds for which a further thread is worth its start

@@ -46,7 +46,6 @@ from int8blas.stage.weights_scales import weights_scales
 cnp.import_array()
 
 cdef enum:
-    BLOCK_K = 512               # rows of b in the buffer, a multiple of 4; three panels take 96 KiB
     # The maximum number of rows of a for which a kernel converts weights in registers, once for each row. If a has more
     # than ROWS rows, the buffer has the converted weights. With weights of 768 x 3072, one row takes 52 us and two rows
     # take 101 us without the buffer; three rows take 177 us and four rows take 172 us with the buffer (one thread,
@@ -77,6 +76,10 @@ cdef void copy_elements(const RealWindows *w, const float *channel, float *y, in
     channel += z * w.steps[0] + row * w.steps[1] + column * w.steps[2]
     if step == 1:
         memcpy(y + i, channel + i, 4 * (end - i))
+        return
+    if step == 2:  # a constant step, which compilers vectorize
+        for i in range(i, end):
+            y[i] = channel[2 * i]
         return
     for i in range(i, end):
         y[i] = channel[i * step]
@@ -242,6 +245,7 @@ cdef void multiply_area(const RealJob *j, const RealArea *area, float *buffer) n
                 memcpy(area.y + row * area.y_row + first, columns, 4 * (j.columns - first))
         return
     t.panels, t.a_row, t.b, t.b_row, t.c_row = area.panels, area.a_row, buffer, width, area.y_row if whole else width
+    t.steps = NULL
     while k < j.k:
         t.k = min(<int64_t>BLOCK_K, j.k - k)
         t.first, t.scale = k == 0, j.scale + first if j.scale is not NULL and k + t.k == j.k else NULL

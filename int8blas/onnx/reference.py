@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 from importlib import import_module
@@ -30,14 +31,19 @@ def referred(site: Site, **attributes: Any) -> Call:
             value = onnx.numpy_helper.from_array(value)
         proto.attribute.append(onnx.helper.make_attribute(name, value))
     parameters = {"log": lambda *_: None, "opsets": {node.domain: site.opset}, "verbose": 0, "new_ops": None}
-    run = load_op(node.domain, node.operator, site.opset)(proto, parameters).run
+    operator = load_op(node.domain, node.operator, site.opset)(proto, parameters)
     accepted: Callable[..., tuple[Any, ...]] = ACCEPTED.get(node.operator, lambda *given: given)
 
     def call(*inputs: Any) -> Any:
         shape = EMPTY[node.operator](attributes, *inputs) if node.operator in EMPTY else ()
         if 0 in shape:
             return np.empty(shape, inputs[0].dtype if inputs[0].dtype.kind == "f" else np.float32)
-        results = tuple(of_objects(result) for result in run(*accepted(*inputs)))
+        used = operator
+        if attributes.get("max_skip_count", 0) > inputs[0].size:
+            # onnx's loop goes through all skips, also skips longer than the input
+            used = copy.copy(operator)
+            used.max_skip_count = inputs[0].size
+        results = tuple(of_objects(result) for result in used.run(*accepted(*inputs)))
         return results[0] if len(results) == 1 else results
 
     return call if node.operator in AS_WRITTEN else wide(call)

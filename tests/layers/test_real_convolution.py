@@ -118,3 +118,12 @@ def test_depthwise_convolutions(isa, seed):
     site = Site(Node("Conv", "", ("x", "w"), ("y",)))
     y = conv(site, strides=strides, dilations=dilations, pads=pads, group=channels)(x, w)
     assert_same_bits(y, wanted)
+
+
+def test_windows_of_many_channels_are_multiplied_in_blocks(isa, rng):
+    """With 60 channels of 9 taps, k has two blocks, and 20 filters have several tiles of rows."""
+    x, w = floats(rng, 1, 60, 9, 11), floats(rng, 20, 60, 3, 3)
+    at = windows([9, 11], [3, 3], [1, 1], [1, 1, 1, 1], [1, 1], "NOTSET")
+    wanted = real_matmul(w.reshape(20, -1), all_windows(padded(x, at.padding), at).reshape(540, -1))
+    y = real_convolution(x, w, strides=[1, 1], dilations=[1, 1], before=[1, 1], outputs=[9, 11])
+    np.testing.assert_array_equal(y, wanted.reshape(1, 20, 9, 11))

@@ -133,3 +133,14 @@ def test_attributes_that_a_row_takes_are_strings_of_the_declared_values():
                     assert attributes_of(row.function)[name].default == default, (schema.name, name)
                     compared += 1
     assert compared > 10
+
+
+def test_skips_longer_than_the_input_cost_no_time():
+    """onnx's implementation would loop over all skips."""
+    results = []
+    for count in (3, 2**40):
+        model = loaded(f"""g (int32[4] x) => (float[2] y) {{
+            y = TfIdfVectorizer<mode = "TF", min_gram_length = 2, max_gram_length = 2, max_skip_count = {count},
+                                ngram_counts = [0, 0], ngram_indexes = [0, 1], pool_int64s = [5, 6, 5, 7]>(x) }}""")
+        results.append(model.run(None, {"x": np.array([5, 6, 5, 7], np.int32)})[0].tolist())
+    assert results == [[1, 2]] * 2

@@ -27,9 +27,10 @@ I8_INLINE void i8_real_tile_of(const i8_real_tile_args *t, const int rows, const
     i8_f32 sums[8][3];
     const int vecs = panels * I8_PANEL_VECS;
     const float *b = t->b;
+    const ptrdiff_t *step = t->steps ? t->steps : &t->b_row, next = t->steps != NULL;
     I8_FOR(i, rows)
         I8_FOR(v, vecs) sums[i][v] = t->first ? i8_set_f32(0.0f) : i8_load_f32(t->c + i * t->c_row + I8_LANES * v);
-    for (int64_t k = 0; k < t->k; ++k, b += t->b_row) {
+    for (int64_t k = 0; k < t->k; ++k, b += *step, step += next) {
         i8_f32 x[3];
         I8_FOR(v, vecs) x[v] = i8_load_f32(b + I8_LANES * v);
         I8_FOR(i, rows) {
@@ -223,8 +224,9 @@ static void i8_real_tile(const i8_real_tile_args *t)
         for (int v = 0; v < t->panels * I8_CHUNK; ++v) {
             float *c = t->c + i * t->c_row + v;
             float sum = t->first ? 0.0f : *c;
-            for (int64_t k = 0; k < t->k; ++k)
-                sum = fmaf(t->a[i * t->a_row + k], t->b[k * t->b_row + v], sum);
+            const float *b = t->b + v;
+            for (int64_t k = 0; k < t->k; b += t->steps ? t->steps[k] : t->b_row, ++k)
+                sum = fmaf(t->a[i * t->a_row + k], *b, sum);
             *c = t->scale ? sum * t->scale[v] : sum;
         }
 }

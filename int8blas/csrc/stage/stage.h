@@ -218,7 +218,8 @@ typedef struct {
  *
  * The tile has `rows` rows of A, which are contiguous in k, and `panels` * 16 columns. i8_stage_kernels has the maximum
  * number of rows, real_rows, and of panels, real_panels. A tile of one row without a scale may have I8_REAL_WIDE *
- * real_panels panels. Row steps are in elements. */
+ * real_panels panels. Row steps are in elements. If `steps` is not NULL, as it may be up to real_panels panels, row
+ * k + 1 of B is steps[k] elements after row k, instead of b_row elements. The kernel reads steps[0] to steps[k - 1]. */
 enum { I8_REAL_WIDE = 4 };
 typedef struct {
     int rows, panels, first;
@@ -226,6 +227,7 @@ typedef struct {
     const float *a, *b, *scale;
     float *c;
     ptrdiff_t a_row, b_row, c_row;
+    const ptrdiff_t *steps;
 } i8_real_tile_args;
 
 /* The product of one row of A and packed int8 weights, which are converted to f32 in registers. There are at most
