@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from int8blas.onnx.graph import Array
 from int8blas.onnx.table import LEARNING, Call, Operator, Site
 from int8blas.onnx.types import wide
 
@@ -55,17 +54,11 @@ def of_objects(result: Any) -> Any:
     return np.asarray(result, object) if text else result
 
 
-def with_component(signal: Array, *others: Any) -> tuple[Any, ...]:
-    """Append the dimension that onnx's STFT requires to a real signal (batch, length)."""
-    return (signal[..., None] if signal.ndim == 2 else signal, *others)
-
-
-def in_float32(*inputs: Array) -> tuple[Any, ...]:
-    return tuple(x.astype(np.float32) for x in inputs)
-
-
 # Functions that adapt inputs that the specification or onnxruntime accepts and onnx's implementation refuses.
-ACCEPTED: dict[str, Callable[..., tuple[Any, ...]]] = {"STFT": with_component, "FeatureVectorizer": in_float32}
+ACCEPTED: dict[str, Callable[..., tuple[Any, ...]]] = {
+    "STFT": lambda signal, *others: (signal[..., None] if signal.ndim == 2 else signal, *others),
+    "FeatureVectorizer": lambda *inputs: tuple(x.astype(np.float32) for x in inputs),
+}
 # Functions that compute the shape of an empty result, for operators whose implementation in onnx cannot create it.
 EMPTY: dict[str, Callable[..., tuple[int, ...]]] = {
     "Col2Im": lambda _, x, image, block, *__: (x.shape[0], x.shape[1] // math.prod(block.tolist()), *image.tolist()),
