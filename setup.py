@@ -79,19 +79,20 @@ LEVELS = {  # the first matching pattern applies
     # Modules that no small product enters are a quarter smaller with -Os. A call of max_pool, avg_pool or hamming with
     # 4 x 4 elements takes 1.01 to 1.04 times as long (Zen 4), and a small im2col, a Deconvolution or the creation of a
     # layer that requantizes in integers 1.02 to 1.05 times, and would_saturate 1.13 to 1.29 times (Zen 5). Grouped
-    # convolutions with 4 x 4 elements take 1.01 to 1.03 times as long as with -O1 (Emerald Rapids). Calls of
-    # convolution/layer, layers/inner_product and elementwise/functions would take 1.04 to 1.26 times as long.
+    # convolutions with 4 x 4 elements take 1.01 to 1.03 times as long as with -O1, products with 4 bits 1.04 times and
+    # small LSTMs 0.93 to 1.04 times (Emerald Rapids). Calls of convolution/layer, layers/inner_product, gemm/integers,
+    # neighbors/nearest and elementwise/functions would take 1.04 to 1.26 times as long.
     "convolution/(deconvolution|explain|far_zeros|groups|im2col|views)|core/(machine|results|verbose)|"
-    "elementwise/pooling|gemm/(blas16|explain|packed|saturation|sixteen_bits)|layers/(dynamic_lstm|rnn)|"
-    "neighbors/hamming|stage/(output_stage|requantization)": ["-Os"],
+    "elementwise/pooling|gemm/(blas16|explain|four_bits|packed|saturation|sixteen_bits)|"
+    "layers/(dynamic_lstm|dynamic_steps|recurrent|rnn)|neighbors/hamming|"
+    "stage/(output_stage|requantization)": ["-Os"],
     # Modules that mostly call kernels are as fast with -O1 as with -O3, and compile in half the time. The paths of gemm
     # would lose 5 %, and loops over elements more.
     "convolution/(depthwise|filters|layer|lines|window_sums)|core/(arrays|split|threads)|"
-    "layers/(dynamic_steps|real_attention|real_steps|recurrent)|"
-    "neighbors/(distances|in_place|nearest|squares)": ["-O1", *INLINE],
+    "layers/(real_attention|real_steps)|neighbors/(distances|in_place|nearest|squares)": ["-O1", *INLINE],
     # Modules that mostly check arguments are up to a fifth smaller with -O2 than with -Og, and a call with 4 x 4
     # elements is 1.03 to 1.3 (matmul) times as fast (Zen 5).
-    "convolution/|gemm/(four_bits|integers|matmul|packing|syrk)|layers/|stage/|"
+    "convolution/|gemm/(integers|matmul|packing|syrk)|layers/|stage/|"
     "elementwise/(functions|fused|gather|normalization|quantization_factors)": ["-O2"],
     # GCC's -O3 splits the arrays that serve as vectors in portable kernels into scalars, and doubles the size of
     # saturating tiles without making them faster.
