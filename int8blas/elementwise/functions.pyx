@@ -544,11 +544,11 @@ cdef bint all_contiguous(list arrays):
     return True
 
 
-cdef int64_t size_along(list arrays, const Layout *first, int along) except -1:
-    """Return the size of the concatenation along an axis, or raise an error for shapes that do not match. `first` is
-    the layout of the first array at the beginning of the call."""
+cdef object size_along(list arrays, const Layout *first, int along):
+    """Return the size of the concatenation along an axis, which may exceed 64 bits, or raise an error for shapes that
+    do not match. `first` is the layout of the first array at the beginning of the call."""
     cdef cnp.ndarray array
-    cdef int64_t size = 0
+    cdef object size = 0
     check_layout(first, arrays[0], "srcs[0]")
     for i, array in enumerate(arrays):
         if not alike_except(arrays[0], array, along):
