@@ -63,7 +63,7 @@ cdef enum:
     # L2 cache. If tiles read short panels side by side, the panels would end just after the hardware has begun to
     # prefetch them. 1 x 16384 x 1024 takes 174 us with panels one after the other, and 194 us side by side. 1 x 8192 x
     # 4096 takes 682 us with panels one after the other, and 587 us side by side (AVX512-VNNI, Zen 5). If full tiles
-    # have one panel, tiles of one row read three panels side by side for every K, which is faster.
+    # have one panel, tiles of one row read three panels side by side for every K.
     SEQUENTIAL_K = 2048
     # The maximum size of a K block that holds whole windows of an image, divided by the usual size of a K block. A
     # convolution of 3 x 3 windows and 512 channels, with 7 x 7 pixels, takes 1037 us with a limit of 1 and 993 us with

@@ -151,7 +151,7 @@ cdef int choose_dot(const LoopState *loop, int64_t panel, int width, bint *is_sp
     if not loop.p.forms.may_widen:
         return loop.g.kernels.gemm.exact
     groups = groups_in_s16(loop, panel, width)
-    # Outliers multiply a copy of A that is not rebased.
+    # Outliers are multiplied by a copy of A, which is not rebased.
     if groups < 2 and loop.rebase == 0 and are_split(loop, panel, width):
         is_split[0] = True
         return I8_DOT8

@@ -390,7 +390,7 @@ I8_INLINE void i8_run(const i8_elements_args *e, i8_chunk_fn chunk, i8_block_fn 
 #define I8_BYTES_RUN(name) I8_RUN(name, 4, 1)
 #endif
 #if I8_LANES > 1
-/* Nearly all scales are less than 1/2, so that no left shift precedes the product. */
+/* Nearly all scales are less than 1. Such a scale has an exponent of at most 0, so no left shift is needed. */
 #define I8_DOUBLING_RUN(t, size)                                                                                       \
     static void i8_requantize_doubling_##t(const i8_elements_args *e)                                                  \
     {                                                                                                                  \
